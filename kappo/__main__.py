@@ -1,0 +1,3 @@
+from kappo.cli import main
+
+main()

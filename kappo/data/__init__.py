@@ -1,0 +1,1 @@
+"""Loaders: each a dataclass with `problems(seed)`; the embedded tasks are made, not loaded."""

@@ -1,0 +1,135 @@
+"""n samples a problem -> rewards -> pass@k curves with intervals; selection on the validation split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kappo import streams
+from kappo.config import Config
+from kappo.errors import UserError
+from kappo.folders import Place, locked
+from kappo.models import load_model
+from kappo.records import SAMPLES, Problem, by_prompt, read_json, read_table, table, write_table
+from kappo.reference import problem_fingerprint, rollout
+from kappo.rewards.base import check_failed_share
+from kappo.rollout.base import RolloutEngine, SamplingSpec
+from kappo.theory.estimators import pass_at_k
+from kappo.tracking import Tracker, progress
+
+FILE = "samples.parquet"
+LEVEL = 0.95
+
+Floats = NDArray[np.float64]
+
+
+def sample_problems(
+    engine: RolloutEngine, reward: Any, problems: list[Problem], tokenizer: Any, spec: SamplingSpec
+) -> pa.Table:
+    """spec.n graded samples of each problem as a SAMPLES table."""
+    graded = rollout(engine, reward, problems, tokenizer, spec)
+    levels = {p.id: p.level for p in problems}
+    columns = {
+        "prompt_id": [c.prompt_id for c, _ in graded],
+        "level": [levels[c.prompt_id] for c, _ in graded],
+        "sample": [c.sample for c, _ in graded],
+        "reward": [g.score for _, g in graded],
+        "verdict": [g.verdict for _, g in graded],
+        "length": [len(c.token_ids) for c, _ in graded],
+    }
+    return table(columns, SAMPLES)
+
+
+def evaluate(config: Config, place: Place, model_folder: Path) -> None:
+    """Sample every problem of config.data with one model; finished chunks of an interrupted run are kept."""
+    with locked(place) as work:
+        if not work:
+            return
+        data, settings = cast(Any, config.data), config.eval
+        problems = data.load(config.replicate)
+        model, tokenizer = load_model(model_folder, config.runtime.threads)
+        engine = cast(RolloutEngine, config.rollout)
+        engine.load(model, tokenizer, 0)
+        spec = SamplingSpec(settings.samples_per_problem, config.replicate, "evaluate")
+        size = settings.problems_per_chunk
+        chunks = [problems[low : low + size] for low in range(0, len(problems), size)]
+        parts = []
+        tracker = Tracker.of(config, place.folder, "evaluate", place.slice)
+        with tracker.open():
+            for i, chunk in enumerate(progress(chunks, f"test {place.id} (chunks)")):
+                path = place.folder / "chunks" / f"{i:05d}.parquet"
+                part = _read_chunk(path)
+                if part is None:
+                    part = sample_problems(engine, data.reward, chunk, tokenizer, spec)
+                    write_table(path, part)
+                parts.append(part)
+                tracker.log(i, {"reward": float(np.asarray(part["reward"]).mean())})
+        rows = pa.concat_tables(parts).combine_chunks()
+        check_failed_share(rows["verdict"].to_pylist(), settings.max_failed_share, f"evaluation {place.id}")
+        write_table(place.folder / FILE, rows)
+        place.finish([FILE], len(rows), problem_fingerprint(problems))
+
+
+def _read_chunk(path: Path) -> pa.Table | None:
+    try:
+        return read_table(path, SAMPLES) if path.is_file() else None
+    except UserError:
+        return None
+
+
+def successes(samples: pa.Table) -> tuple[NDArray[np.int64], int]:
+    """Right answers of each problem, and the number of samples n."""
+    _, rewards = by_prompt(samples, "reward")
+    return (rewards == 1.0).sum(axis=1), rewards.shape[1]
+
+
+def curve(counts: NDArray[np.int64], n: int, ks: Sequence[int]) -> Floats:
+    """Unbiased pass@k of every problem, (problems, ks)."""
+    return np.stack([pass_at_k(counts, n, k) for k in ks], axis=1)
+
+
+def interval(replicates: Sequence[Floats], resamples: int, seed: int = 0) -> tuple[Floats, Floats, Floats]:
+    """Mean over problems and replicates with a 95 % percentile bootstrap interval: three arrays (ks,).
+
+    replicates: one (problems, ks) array each. Problems are resampled within a replicate and, where there are several,
+    replicates as well; each replicate weighs the same. The draws are a function of the seed.
+    """
+    count = len(replicates)
+    drawn = np.empty((resamples, count, replicates[0].shape[1]))
+    for r, values in enumerate(replicates):
+        size = len(values)
+        u = streams.uniform(seed, f"bootstrap/problems/{r}", np.arange(resamples)[:, None], 0, np.arange(size))
+        picks = (u * size).astype(np.int64)
+        weights = np.zeros((resamples, size))
+        np.add.at(weights, (np.arange(resamples)[:, None], picks), 1.0 / size)
+        drawn[:, r] = weights @ values
+    if count > 1:
+        u = streams.uniform(seed, "bootstrap/replicates", np.arange(resamples)[:, None], 0, np.arange(count))
+        drawn = np.take_along_axis(drawn, (u * count).astype(np.int64)[:, :, None], axis=1)
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(drawn.mean(axis=1), [tail, 1 - tail], axis=0)
+    return np.mean([values.mean(axis=0) for values in replicates], axis=0), low, high
+
+
+def choose(runs: Sequence[Path]) -> list[dict[str, Any]]:
+    """For each arm (method, pressure, k) the run and checkpoint with the best validation pass@k_train.
+
+    runs: finished run folders of one replicate. Ties go to the earlier step, then to the first run by name. Rows hold
+    what describes the run, its id, step, score (a fraction), model folder, and the number of candidates.
+    """
+    arms: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for folder in runs:
+        found = read_json(folder / "validation.json")
+        run = {**{k: v for k, v in found.items() if k != "checkpoints"}, "run": folder.name}
+        for row in found["checkpoints"]:
+            model = folder / "checkpoints" / f"step-{row['step']:06d}"
+            candidate = {**run, "step": row["step"], "score": row[f"pass@{run['k']}"], "model": str(model)}
+            arms.setdefault((run["method"], run["pressure"], run["k"]), []).append(candidate)
+    return [
+        {**min(rows, key=lambda c: (-c["score"], c["step"], c["run"])), "candidates": len(rows)} for rows in arms.values()
+    ]

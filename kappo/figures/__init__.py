@@ -1,0 +1,1 @@
+"""Tables and figures: one function each; they read tables, never models."""

@@ -1,0 +1,1 @@
+"""Graders: each a dataclass with `grade(problem, text) -> Grade`; pure and picklable."""

@@ -1,0 +1,239 @@
+"""Study -> cells -> resolved configs and ids. The only bridge from the workflow; no torch.
+
+Each stage's id is a readable slug and 8 hex digits of the hash of its own slice of the config and the ids upstream.
+Tracking, paths and runtime settings lie in no slice: changing them reruns nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from kappo.compose import choices, compose, load_study, parse_value, to_yaml
+from kappo.config import Bank, Config, build, choice_name, plain
+from kappo.errors import UserError, near_misses
+from kappo.folders import Place
+from kappo.pressure import Interface, Pressure
+from kappo.records import fingerprint, write_if_changed
+
+
+def _place(results: str, kind: str, folder: str, slug: str, slice: dict[str, Any], upstream: dict[str, str]) -> Place:
+    id = f"{slug}-{fingerprint([kind, slice, upstream])[:8]}"
+    return Place(kind, id, Path(results) / folder / id, slice, upstream)
+
+
+def base_place(c: Config) -> Place:
+    slice = {"model": plain(c.model), "data": plain(c.data), "replicate": c.replicate}
+    return _place(c.paths.results, "base model", "models", f"{c.model.name}-r{c.replicate}", slice, {})
+
+
+def bank_place(c: Config) -> Place:
+    slice = {"bank": plain(c.bank), "rollout": plain(c.rollout)}
+    slug = f"{cast(Any, c.data).task}-m{c.bank.samples_per_prompt}-r{c.replicate}"
+    return _place(c.paths.results, "bank", "banks", slug, slice, {"base": base_place(c).id})
+
+
+def calibration_place(results: str, bank: str, pressure: Pressure, interface: Interface) -> Place:
+    slice = {"pressure": plain(pressure), "interface": interface}
+    k, name = getattr(pressure, "k", 1), choice_name(pressure)
+    slug = f"{name}-k{k}-beta{pressure.beta:g}-{interface}"
+    return _place(results, "calibration", "calibration", slug, slice, {"bank": bank})
+
+
+def run_place(c: Config) -> Place:
+    method, pressure = cast(Any, c.method), cast(Pressure, c.pressure)
+    upstream = {
+        "base": base_place(c).id,
+        "calibration": calibration_place(c.paths.results, bank_place(c).id, pressure, method.interface).id,
+    }
+    slice = {
+        "method": plain(method),
+        "train": plain(c.train),
+        "seed": c.seed,
+        "rollout": plain(c.rollout),
+        "validation": {"data": plain(c.validation), "samples": c.eval.validation_samples, "k": c.k},
+    }
+    slug = f"{choice_name(method)}-k{c.k}-beta{c.beta:g}-lr{c.lr:g}-r{c.replicate}"
+    return _place(c.paths.results, "run", "runs", slug, slice, upstream)
+
+
+def evaluation_place(c: Config, model: str) -> Place:
+    """model: the id of a base model, or of a run and its step; c.data is the test set."""
+    data = cast(Any, c.data)
+    sampled = {"samples_per_problem": c.eval.samples_per_problem, "problems_per_chunk": c.eval.problems_per_chunk}
+    slice = {"data": plain(data), "eval": sampled, "rollout": plain(c.rollout), "replicate": c.replicate}
+    slug = f"{data.task}-{data.split}-n{c.eval.samples_per_problem}"
+    return _place(c.paths.results, "evaluation", "evaluations", slug, slice, {"model": model})
+
+
+@dataclass(frozen=True)
+class Datasets:
+    train: str
+    validation: str
+    test: list[str]
+
+
+@dataclass(frozen=True)
+class Select:
+    metric: Literal["pass@k_train"] = "pass@k_train"
+    split: Literal["validation"] = "validation"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study file. grid: each entry names a method and a pressure and lists k, beta, lr and further settings."""
+
+    name: str
+    replicates: list[int]
+    model: str
+    data: Datasets
+    grid: list[Any]
+    bank: Bank = field(default_factory=Bank)
+    select: Select = field(default_factory=Select)
+    figures: list[Literal["pass_at_k"]] = field(default_factory=lambda: ["pass_at_k"])
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the study: its config and the places of its stages."""
+
+    config: Config
+    base: Place
+    bank: Place
+    calibration: Place
+    run: Place
+
+
+def cell(config: Config) -> Cell:
+    """The stages of one run. Raises UserError when a step would draw more prompts than the training data holds."""
+    problems, drawn = cast(Any, config.data).problems, config.train.prompts_per_step
+    if drawn > problems:
+        raise UserError(
+            f"train.prompts_per_step = {drawn} with data.problems = {problems}: expected at most {problems}; "
+            "lower the one or raise the other"
+        )
+    method, pressure = cast(Any, config.method), cast(Pressure, config.pressure)
+    bank = bank_place(config)
+    calibration = calibration_place(config.paths.results, bank.id, pressure, method.interface)
+    return Cell(config, base_place(config), bank, calibration, run_place(config))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study, resolved. tests: for each replicate and test set the config whose `data` it is."""
+
+    study: Study
+    results: Path
+    cells: list[Cell]
+    tests: dict[tuple[int, str], Config]
+
+    @property
+    def folder(self) -> Path:
+        return self.results / self.study.name
+
+    def of(self, kind: Literal["base", "bank", "run"], id: str) -> Cell:
+        """The first cell that uses this stage."""
+        return next(c for c in self.cells if getattr(c, kind).id == id)
+
+    def runs(self, replicate: int) -> list[str]:
+        return [c.run.id for c in self.cells if c.config.replicate == replicate]
+
+    def base(self, replicate: int) -> str:
+        return next(c.base.id for c in self.cells if c.config.replicate == replicate)
+
+    def calibrations(self, bank: str) -> list[str]:
+        """Arguments of `kappo calibrate` that make all coefficients of a bank: one string a (pressure, interface, beta)."""
+        found: dict[tuple[str, str, float], set[int]] = {}
+        for c in (c for c in self.cells if c.bank.id == bank):
+            interface = cast(Any, c.config.method).interface
+            found.setdefault((choice_name(c.config.pressure), interface, c.config.beta), set()).add(c.config.k)
+        return [
+            f"--pressure {pressure} --interface {interface} --beta {beta!r} --k {','.join(map(str, sorted(ks)))}"
+            for (pressure, interface, beta), ks in sorted(found.items())
+        ]
+
+    def test_slice(self, replicate: int, test: str) -> str:
+        """What, besides the models, an evaluation's samples depend on."""
+        return evaluation_place(self.tests[replicate, test], "").id
+
+    def cell_file(self, id: str) -> Path:
+        return self.folder / "cells" / f"{id}.yaml"
+
+    def test_file(self, replicate: int, test: str) -> Path:
+        return self.folder / "cells" / f"test-{test}-r{replicate}.yaml"
+
+
+def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None) -> Plan:
+    """Resolve a study into its cells.
+
+    overrides: Hydra overrides for every cell; those of a study's own settings (`replicates`, `figures`, `data.test`, ...)
+    change the study. replicates: run replicates 0 .. n - 1 instead of the study's list.
+    """
+    own = {f.name for f in fields(Study)} - {"bank", "model", "data"} | {"data.train", "data.validation", "data.test"}
+    if name not in choices("study"):
+        raise UserError(f"study = {name!r}: no file conf/study/{name}.yaml; {near_misses(name, choices('study'))}")
+    node = load_study(name)
+    rest = []
+    for text in overrides:
+        key, _, value = text.partition("=")
+        if key in own:
+            target, parts = node, key.split(".")
+            for part in parts[:-1]:
+                target = target[part]
+            target[parts[-1]] = parse_value(text, value)
+        else:
+            rest.append(text)
+    if replicates is not None:
+        node["replicates"] = list(range(replicates)) if replicates >= 1 else _bad_replicates(replicates)
+    study: Study = build(Study, node)
+    if not study.replicates or len(set(study.replicates)) != len(study.replicates):
+        _bad_replicates(study.replicates)
+
+    bank = {f"bank.{key}": value for key, value in plain(study.bank).items()}
+    common = [f"model={study.model}", f"data@validation={study.data.validation}"]
+    train = [*common, f"data={study.data.train}", *rest]
+    cells, tests = [], {}
+    for replicate in study.replicates:
+        fixed = {"study": study.name, "replicate": replicate}
+        for point in points(study.grid):
+            groups = [f"{key}={point[key]}" for key in ("method", "pressure") if key in point]
+            scalars = {key: value for key, value in point.items() if key not in ("method", "pressure")}
+            kept = {k: v for k, v in {**bank, **scalars}.items() if not any(r.startswith(f"{k}=") for r in rest)}
+            cells.append(cell(compose([*groups, *train], {**kept, **fixed})))
+        for test in study.data.test:
+            tests[replicate, test] = compose([*common, *rest, f"data={test}"], {**fixed})
+    unique = {c.run.id: c for c in cells}
+    return Plan(study, Path(cells[0].config.paths.results), list(unique.values()), tests)
+
+
+def _bad_replicates(value: Any) -> Any:
+    raise UserError(f"replicates = {value!r}: expected at least one, each a different whole number >= 0")
+
+
+def points(grid: Sequence[Any]) -> list[dict[str, Any]]:
+    """Grid entries with lists -> single settings, in order."""
+    if not grid:
+        raise UserError("grid = []: expected at least one entry, such as {method: apo, pressure: binary, k: [1, 4]}")
+    found = []
+    for i, entry in enumerate(grid):
+        if not isinstance(entry, Mapping):
+            raise UserError(f"grid[{i}] = {entry!r}: expected settings, such as {{method: apo, pressure: binary, k: [1]}}")
+        axes = [[(key, v) for v in (value if isinstance(value, list) else [value])] for key, value in entry.items()]
+        found += [dict(point) for point in itertools.product(*axes)]
+    return found
+
+
+def write(plan: Plan) -> None:
+    """Write the resolved configs that the stages read, each only when its bytes change."""
+    texts: dict[Path, Config] = {}
+    for c in plan.cells:
+        for place in (c.base, c.bank, c.run):
+            texts.setdefault(plan.cell_file(place.id), c.config)
+    for (replicate, test), config in plan.tests.items():
+        texts[plan.test_file(replicate, test)] = config
+    texts[plan.cell_file("study")] = plan.cells[0].config
+    for path, config in texts.items():
+        write_if_changed(path, to_yaml(config))

@@ -1,0 +1,1 @@
+"""Loop, learner, checkpoints."""

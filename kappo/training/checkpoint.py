@@ -1,0 +1,78 @@
+"""Checkpoints: a Hugging Face folder, optimizer state by parameter name, one commit mark each."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kappo.errors import UserError
+from kappo.models import WEIGHTS, save_model, save_tensors, tied
+from kappo.records import read_json, write_json
+
+if TYPE_CHECKING:
+    from kappo.training.learner import Learner
+
+STATE = "state.json"
+OPTIMIZER = "optimizer.safetensors"
+
+
+@dataclass(frozen=True)
+class State:
+    """What a run needs to go on: steps done, the next position in the data, the end of its part of metrics.jsonl."""
+
+    step: int
+    cursor: int
+    metrics_bytes: int
+
+
+def folder_name(step: int) -> str:
+    return f"step-{step:06d}"
+
+
+def save(run: Path, learner: Learner, tokenizer: Any, state: State, keep: list[int]) -> None:
+    """Write a checkpoint, commit it by its state.json, then drop those before it that are not in `keep`.
+
+    Kept ones lose their optimizer state: a run resumes from its latest checkpoint only.
+    """
+    from kappo.training.learner import optimizer_tensors
+
+    folder = run / folder_name(state.step)
+    shutil.rmtree(folder, ignore_errors=True)
+    save_model(learner.model, tokenizer, folder)
+    save_tensors(optimizer_tensors(learner), folder / OPTIMIZER)
+    write_json(folder / STATE, vars(state))
+    for old in sorted(run.glob("step-*")):
+        step = int(old.name.split("-")[1])
+        if step < state.step and step in keep:
+            (old / OPTIMIZER).unlink(missing_ok=True)
+        elif step != state.step:
+            shutil.rmtree(old)
+
+
+def latest(run: Path) -> State | None:
+    """The newest committed checkpoint that can be resumed, or None."""
+    for folder in sorted(run.glob("step-*"), reverse=True):
+        if (folder / STATE).is_file() and (folder / OPTIMIZER).is_file():
+            return State(**read_json(folder / STATE))
+    return None
+
+
+def restore(run: Path, learner: Learner, state: State) -> None:
+    """Load the state's weights and optimizer into the learner. Raises UserError when a file is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from kappo.training.learner import restore_optimizer
+
+    folder = run / folder_name(state.step)
+    try:
+        weights, optimizer = load_file(folder / WEIGHTS), load_file(folder / OPTIMIZER)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"checkpoint {folder} is damaged ({error}): delete that folder and run again") from None
+    missing = set(learner.model.state_dict()) - set(weights) - tied(learner.model)
+    if missing:
+        raise UserError(f"checkpoint {folder} lacks {sorted(missing)[0]}: delete that folder and run again")
+    learner.model.load_state_dict(weights, strict=False)
+    restore_optimizer(learner, optimizer)
