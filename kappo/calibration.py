@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from kappo.errors import UserError
 from kappo.folders import Place, locked
@@ -53,7 +54,7 @@ def summary(rows: Rows) -> dict[str, float]:
     }
 
 
-def to_table(ids: Sequence[str], rows: Rows):  # type: ignore[no-untyped-def]
+def to_table(ids: Sequence[str], rows: Rows) -> pa.Table:
     columns = {
         "prompt_id": list(ids),
         "n": [rows.rewards.shape[1]] * len(ids),

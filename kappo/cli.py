@@ -250,7 +250,9 @@ def calibrate(arguments: list[str]) -> None:
     parser.add_argument("--pressure", choices=["binary", "none"], default="binary")
     parser.add_argument("--interface", choices=["reward", "regularization"], default="reward")
     parser.add_argument("--results", default="results", help="coefficients go to RESULTS/calibration/")
-    parser.add_argument("--cell", type=Path, help="a resolved config whose tracking settings are used (default: no W&B)")
+    parser.add_argument(
+        "--cell", type=Path, help="a resolved config whose tracking settings are used (default: no W&B)"
+    )
     a = parser.parse_args(arguments)
     bank_id = read_json(a.bank / "manifest.json")["id"]
     ids, rewards = by_prompt(read_table(a.bank / "bank.parquet", BANK), "reward")
@@ -276,13 +278,17 @@ def select(arguments: list[str]) -> None:
     from kappo.evaluation import choose
     from kappo.records import write_json
 
-    parser = _parser("select", "Choose each arm's configuration and checkpoint by pass@k_train on the validation split.")
+    parser = _parser(
+        "select", "Choose each arm's configuration and checkpoint by pass@k_train on the validation split."
+    )
     parser.add_argument("runs", nargs="+", type=Path, help="run folders")
     parser.add_argument("-o", "--output", type=Path, required=True)
     a = parser.parse_args(arguments)
     chosen = choose(a.runs)
     for row in chosen:
-        print(f"{row['method']} k={row['k']}: step {row['step']} of {row['run']}, validation {100 * row['score']:.1f} %")
+        print(
+            f"{row['method']} k={row['k']}: step {row['step']} of {row['run']}, validation {100 * row['score']:.1f} %"
+        )
     write_json(a.output, chosen)
 
 
@@ -342,7 +348,9 @@ def tables(arguments: list[str]) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder")
     a = parser.parse_args(arguments)
     rows = at_k.at_k(a.indexes, _numbers(int, a.k, "--k"), a.bootstrap)
-    text = at_k.summary([{**r, "mean": float(r["mean"]), "low": float(r["low"]), "high": float(r["high"])} for r in rows])
+    text = at_k.summary(
+        [{**r, "mean": float(r["mean"]), "low": float(r["low"]), "high": float(r["high"])} for r in rows]
+    )
     write_text(a.output / "summary.txt", text + "\n")
     at_k.write(a.output / "at_k.csv", rows)
     print(text)

@@ -139,7 +139,9 @@ def _first(text: str, parser: Any) -> Any:
 def _paths(node: Any, where: str = "") -> list[str]:
     if not isinstance(node, dict):
         return [where]
-    return ([where] if where else []) + [p for k, v in node.items() for p in _paths(v, f"{where}.{k}" if where else str(k))]
+    return ([where] if where else []) + [
+        p for k, v in node.items() for p in _paths(v, f"{where}.{k}" if where else str(k))
+    ]
 
 
 def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -> Config:

@@ -226,7 +226,9 @@ def _value(hint: Any, value: Any, path: str, bounds: Range | None, faults: list[
         bool: isinstance(value, bool),
     }.get(hint, origin is Literal and value in typing.get_args(hint))
     if not ok or (bounds and hint in (int, float) and not bounds.holds(value)):
-        hint_at = f"; {near_misses(value, typing.get_args(hint))}" if origin is Literal and isinstance(value, str) else ""
+        hint_at = (
+            f"; {near_misses(value, typing.get_args(hint))}" if origin is Literal and isinstance(value, str) else ""
+        )
         faults.append(f"{path} = {value!r}: expected {_expected(hint, bounds)}{hint_at}")
         return None
     return float(value) if hint is float else value
@@ -279,7 +281,7 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
     samples = c.eval.samples_per_problem
     pressure, method = typing.cast(Any, c.pressure), typing.cast(Any, c.method)
     supported = getattr(method, "pressures", ())
-    name = type(pressure).__name__
+    name = choice_name(pressure)
     return [
         (
             c.k > 1 and not hasattr(pressure, "k"),
@@ -287,7 +289,7 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
         ),
         (
             bool(supported) and name not in supported,
-            f"pressure = {name} with method = {type(method).__name__}: this method takes {', '.join(supported)}",
+            f"pressure = {name} with method = {choice_name(method)}: this method takes {', '.join(supported)}",
         ),
         (
             max(c.eval.k, default=0) > samples,

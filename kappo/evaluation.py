@@ -131,5 +131,6 @@ def choose(runs: Sequence[Path]) -> list[dict[str, Any]]:
             candidate = {**run, "step": row["step"], "score": row[f"pass@{run['k']}"], "model": str(model)}
             arms.setdefault((run["method"], run["pressure"], run["k"]), []).append(candidate)
     return [
-        {**min(rows, key=lambda c: (-c["score"], c["step"], c["run"])), "candidates": len(rows)} for rows in arms.values()
+        {**min(rows, key=lambda c: (-c["score"], c["step"], c["run"])), "candidates": len(rows)}
+        for rows in arms.values()
     ]

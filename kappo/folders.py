@@ -33,7 +33,7 @@ def acquire(path: Path, what: str, grace: float = GRACE_SECONDS) -> IO[str]:
     Raises UserError that names the holder when another process still holds it after `grace` seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = open(path, "a+")
+    handle = open(path, "a+")  # noqa: SIM115 - held until the caller is done
     deadline = time.monotonic() + grace
     while True:
         try:
@@ -104,5 +104,7 @@ def locked(place: Place) -> Iterator[bool]:
 def require(place: Place, command: str) -> Path:
     """The folder of a finished upstream stage. Raises UserError with the command that makes it."""
     if not place.complete():
-        raise UserError(f"the {place.kind} {place.id} is missing: {place.folder} holds no finished one. Make it with:\n  {command}")
+        raise UserError(
+            f"the {place.kind} {place.id} is missing: {place.folder} holds no finished one. Make it with:\n  {command}"
+        )
     return place.folder

@@ -56,7 +56,7 @@ def _head(hidden: Tensor, targets: Tensor, weight: Tensor, temperature: float) -
 def token_logprobs(
     model: Any, batch: Sequences, temperature: float = 1.0, width: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Log-probs (nats) and entropies (nats, no gradient) of the completion tokens, each (B, width), 0 where there is none.
+    """Log-probs and entropies (nats, no gradient) of the completion tokens, each (B, width), 0 where there is none.
 
     model: a transformers causal language model. temperature: that of the sampling distribution. width: at least the
     longest completion (default: exactly that). The projection onto the vocabulary runs in chunks that are recomputed

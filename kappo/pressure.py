@@ -78,7 +78,7 @@ class Binary:
         if len(bad):
             row, column = bad[0]
             raise ValueError(
-                f"reward {rewards[row, column]} of prompt {row}, completion {column}: binary pressure takes 0 and 1 only"
+                f"reward {rewards[row, column]} of prompt {row}, completion {column}: binary pressure takes 0 and 1"
             )
         total = rewards.shape[1]
         alpha = binary.DPO_ALPHA if interface == "regularization" else 0.0

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,7 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path} is not valid JSON ({error}): delete it and rerun the stage that makes it") from None
 
 
-def table(columns: Mapping[str, Sequence[Any]], kind: pa.Schema) -> pa.Table:
+def table(columns: Mapping[str, Any], kind: pa.Schema) -> pa.Table:
     """Columns by name -> a table of exactly the given schema."""
     return pa.table({name: pa.array(columns[name], type=kind.field(name).type) for name in kind.names}, schema=kind)
 
@@ -202,7 +202,9 @@ def by_prompt(rows: pa.Table, column: str) -> tuple[list[str], NDArray[np.float6
     names = list(dict.fromkeys(ids))
     n = len(ids) // max(len(names), 1)
     if not ids or ids != [name for name in names for _ in range(n)]:
-        raise UserError(f"a table of {len(ids)} rows and {len(names)} prompts: expected the same number of samples each")
+        raise UserError(
+            f"a table of {len(ids)} rows and {len(names)} prompts: expected the same number of samples each"
+        )
     return names, np.asarray(rows[column], dtype=np.float64).reshape(len(names), n)
 
 

@@ -70,7 +70,7 @@ def permutation(seed: int, stream: str, size: int, epoch: int = 0) -> NDArray[np
 
 
 def batch_indices(seed: int, stream: str, size: int, batch: int, step: int) -> NDArray[np.int64]:
-    """The step's batch out of range(size): distinct indices; reshuffled every epoch, an incomplete last batch is left out.
+    """The step's batch out of range(size): distinct indices, reshuffled every epoch; incomplete batches are left out.
 
     Raises ValueError when batch > size.
     """

@@ -145,7 +145,7 @@ class Plan:
         return next(c.base.id for c in self.cells if c.config.replicate == replicate)
 
     def calibrations(self, bank: str) -> list[str]:
-        """Arguments of `kappo calibrate` that make all coefficients of a bank: one string a (pressure, interface, beta)."""
+        """Arguments of `kappo calibrate` for all coefficients of a bank: one string a (pressure, interface, beta)."""
         found: dict[tuple[str, str, float], set[int]] = {}
         for c in (c for c in self.cells if c.bank.id == bank):
             interface = cast(Any, c.config.method).interface
@@ -169,8 +169,8 @@ class Plan:
 def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None) -> Plan:
     """Resolve a study into its cells.
 
-    overrides: Hydra overrides for every cell; those of a study's own settings (`replicates`, `figures`, `data.test`, ...)
-    change the study. replicates: run replicates 0 .. n - 1 instead of the study's list.
+    overrides: Hydra overrides for every cell; those of a study's own settings (`replicates`, `data.test`, ...) change
+    the study. replicates: run replicates 0 .. n - 1 instead of the study's list.
     """
     own = {f.name for f in fields(Study)} - {"bank", "model", "data"} | {"data.train", "data.validation", "data.test"}
     if name not in choices("study"):
@@ -220,7 +220,9 @@ def points(grid: Sequence[Any]) -> list[dict[str, Any]]:
     found = []
     for i, entry in enumerate(grid):
         if not isinstance(entry, Mapping):
-            raise UserError(f"grid[{i}] = {entry!r}: expected settings, such as {{method: apo, pressure: binary, k: [1]}}")
+            raise UserError(
+                f"grid[{i}] = {entry!r}: expected settings, such as {{method: apo, pressure: binary, k: [1]}}"
+            )
         axes = [[(key, v) for v in (value if isinstance(value, list) else [value])] for key, value in entry.items()]
         found += [dict(point) for point in itertools.product(*axes)]
     return found

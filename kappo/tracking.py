@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tqdm import tqdm
 
@@ -57,7 +57,7 @@ class Tracker:
 
     def open(self, offset: int = 0) -> Tracker:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.handle = open(self.path, "ab")
+        self.handle = open(self.path, "ab")  # noqa: SIM115 - closed in `close`
         self.handle.truncate(min(offset, self.handle.tell()))
         note = _read_note(self.run_note)
         self.sent = int(note.get("wandb_step", -1))
@@ -78,7 +78,7 @@ class Tracker:
             group=self.group,
             job_type=self.job,
             config=self.config,
-            mode=self.mode,
+            mode=cast(Any, self.mode),
             dir=str(self.folder),
             resume="allow" if self.mode == "online" else None,
             settings=wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True),

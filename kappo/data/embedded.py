@@ -99,6 +99,13 @@ class Rules:
             weights = getattr(self, name)
             if len(weights) != len(RULES) or sum(weights) <= 0:
                 raise ValueError(f"{name} = {weights}: expected {len(RULES)} shares, one a rule, not all 0")
+        for level, count in enumerate(counts(self.level_mix, self.problems)):
+            held = len(pool(0, level, self.split))
+            if count > held:
+                raise ValueError(
+                    f"problems = {self.problems} would need {count} of level {level + 1}, the {self.split} split holds "
+                    f"{held}; lower problems or this level's share in level_mix"
+                )
 
     @staticmethod
     def vocabulary() -> list[str]:
@@ -106,16 +113,11 @@ class Rules:
         return [*"0123456789", "a", "b", *"+-*", *",=;?:", OPEN, "}"]
 
     def load(self, seed: int) -> list[Problem]:
-        """The split's problems, the same number of each level for every seed. Raises ValueError if there are too few."""
+        """The split's problems, the same number of each level for every seed."""
         names = list(RULES)
         made: list[Problem] = []
         for level, count in enumerate(counts(self.level_mix, self.problems)):
             rows = pool(seed, level, self.split)
-            if count > len(rows):
-                raise ValueError(
-                    f"data.problems = {self.problems}: level {level + 1} would need {count} problems, "
-                    f"the {self.split} split holds {len(rows)}; lower data.problems or its level_mix"
-                )
             for row in rows[:count]:
                 answer = RULES[names[level]](int(row[2]), int(row[3])) % 10
                 prompt = _prompt(row, names[level])
@@ -125,7 +127,9 @@ class Rules:
     def demonstrations(self, seed: int, step: int, count: int) -> list[Demonstration]:
         """One warm-up batch: prompts in the level mix, completions whose rule ignores the prompt."""
         names = list(RULES)
-        draw = streams.uniform(seed, "rules/corpus", np.arange(step * count, (step + 1) * count)[:, None], 0, np.arange(5))
+        draw = streams.uniform(
+            seed, "rules/corpus", np.arange(step * count, (step + 1) * count)[:, None], 0, np.arange(5)
+        )
         levels = _inverse(self.level_mix, draw[:, 0])
         strategies = _inverse(self.corpus_prior, draw[:, 2])
         made = []

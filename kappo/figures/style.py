@@ -52,7 +52,10 @@ def pyplot() -> Any:
 def save(figure: Any, stem: Path, rows: Sequence[Row]) -> list[Path]:
     """Write stem.pdf, stem.png (300 dpi) and stem.csv, the numbers drawn."""
     paths = []
-    for kind, metadata in (("pdf", {"CreationDate": None, "Creator": "kappo", "Producer": None}), ("png", {"Software": "kappo"})):
+    for kind, metadata in (
+        ("pdf", {"CreationDate": None, "Creator": "kappo", "Producer": None}),
+        ("png", {"Software": "kappo"}),
+    ):
         buffer = io.BytesIO()
         figure.savefig(buffer, format=kind, dpi=300, metadata=metadata)
         paths.append(stem.with_suffix(f".{kind}"))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from kappo.methods.base import Batch, Signal
+from kappo.methods.base import Batch, Signal, Source
+from kappo.pressure import Interface
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,11 +23,11 @@ class APO:
 
     loss_scale: Literal["raw", "per_beta"] = "raw"
 
-    source = "policy"
-    samples_per_prompt = 1
-    needs_reference = True
-    interface = "reward"
-    pressures = ("NoPressure", "Binary")
+    source: ClassVar[Source] = "policy"
+    samples_per_prompt: ClassVar[int] = 1
+    needs_reference: ClassVar[bool] = True
+    interface: ClassVar[Interface] = "reward"
+    pressures: ClassVar[tuple[str, ...]] = ("none", "binary")
 
     def signal(self, batch: Batch) -> Signal:
         """target = scale * reward - beta log Z, the regression target of beta * log-ratio; (P * N,) arrays."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +39,11 @@ class Method(Protocol):
     loss returns (units,), averaged over all units, or (units, T), averaged over all completion tokens.
     """
 
-    source: Source
-    samples_per_prompt: int
-    needs_reference: bool
-    interface: Interface
-    pressures: tuple[str, ...]
+    source: ClassVar[Source]
+    samples_per_prompt: ClassVar[int]
+    needs_reference: ClassVar[bool]
+    interface: ClassVar[Interface]
+    pressures: ClassVar[tuple[str, ...]]
 
     def signal(self, batch: Batch) -> Signal: ...
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from kappo.methods.base import Batch, Signal
+from kappo.methods.base import Batch, Signal, Source
+from kappo.pressure import Interface
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SFT:
-    source = "demonstrations"
-    samples_per_prompt = 1
-    needs_reference = False
-    interface = "reward"
-    pressures = ()
+    source: ClassVar[Source] = "demonstrations"
+    samples_per_prompt: ClassVar[int] = 1
+    needs_reference: ClassVar[bool] = False
+    interface: ClassVar[Interface] = "reward"
+    pressures: ClassVar[tuple[str, ...]] = ()
 
     def signal(self, batch: Batch) -> Signal:
         return {}

@@ -17,9 +17,9 @@ from kappo.training.loop import Loop
 
 def encode(demonstrations: list[Demonstration], tokenizer: Any) -> Units:
     """Demonstrations as loss units: prompt tokens, completion tokens with the end-of-sequence token."""
-    ids = lambda texts: tokenizer(texts, add_special_tokens=False)["input_ids"]  # noqa: E731
-    prompts = ids([d.prompt for d in demonstrations])
-    completions = [[*c, tokenizer.eos_token_id] for c in ids([d.completion for d in demonstrations])]
+    texts = [text for d in demonstrations for text in (d.prompt, d.completion)]
+    ids = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    prompts, completions = ids[::2], [[*c, tokenizer.eos_token_id] for c in ids[1::2]]
     return Units(pack(prompts, completions, tokenizer.pad_token_id), {})
 
 

@@ -3,7 +3,10 @@
 
 rule tables:
     input:
-        [f"{STUDY}/evaluations/{test}-r{replicate}.json" for replicate, test in PLAN.tests],
+        [
+            f"{STUDY}/evaluations/{test}-r{replicate}.json"
+            for replicate, test in PLAN.tests
+        ],
     output:
         f"{STUDY}/tables/at_k.csv",
         f"{STUDY}/tables/summary.txt",
@@ -18,7 +21,11 @@ rule figures:
     input:
         f"{STUDY}/tables/at_k.csv",
     output:
-        [f"{STUDY}/figures/{name}.{kind}" for name in PLAN.study.figures for kind in ("pdf", "png", "csv")],
+        [
+            f"{STUDY}/figures/{name}.{kind}"
+            for name in PLAN.study.figures
+            for kind in ("pdf", "png", "csv")
+        ],
     params:
         names=PLAN.study.figures,
     shell:

@@ -13,7 +13,9 @@ rule train:
 
 rule select:
     input:
-        lambda w: [f"{RESULTS}/runs/{run}/done.json" for run in PLAN.runs(int(w.replicate))],
+        lambda w: [
+            f"{RESULTS}/runs/{run}/done.json" for run in PLAN.runs(int(w.replicate))
+        ],
     output:
         f"{STUDY}/selection/r{{replicate}}.json",
     params:

@@ -1,0 +1,99 @@
+"""Run a study through Snakemake, one workflow at a time, and say what came of it. `make demo` calls this.
+
+Holds results/.workflow.lock; having it, it clears the Snakemake lock that a killed run left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from kappo import studies  # noqa: E402
+from kappo.errors import UserError  # noqa: E402
+from kappo.folders import acquire  # noqa: E402
+
+NOTHING = "Nothing to be done"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="workflow/run.py", description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--study", default="embedded", help="a file of conf/study/")
+    parser.add_argument("--replicates", type=int, help="run replicates 0 .. N - 1 (default: the study's own list)")
+    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="jobs at a time")
+    parser.add_argument("--set", default="", help="overrides, such as 'train.steps=50 tracking=disabled'")
+    parser.add_argument("snakemake", nargs="*", help="further arguments for Snakemake, after --")
+    arguments = parser.parse_args()
+    os.chdir(ROOT)
+    started = time.monotonic()
+    try:
+        plan = studies.plan(arguments.study, shlex.split(arguments.set), arguments.replicates)
+        lock = acquire(plan.results / ".workflow.lock", f"the workflow of {plan.results}/", grace=0)
+    except UserError as error:
+        print(f"kappo: error: {error}", file=sys.stderr)
+        return 2
+    with lock:
+        code, nothing = run_snakemake(arguments, lock.fileno())
+    if code:
+        print(
+            "\nThe study stopped early; finished parts are kept. Mend the error above and run it again.",
+            file=sys.stderr,
+        )
+        return code
+    if "-n" not in arguments.snakemake and "--dry-run" not in arguments.snakemake:
+        report(plan, nothing, time.monotonic() - started)
+    return 0
+
+
+def run_snakemake(arguments: argparse.Namespace, lock: int) -> tuple[int, bool]:
+    """Exit code, and whether there was nothing to do. Children inherit the lock: it lives as long as Snakemake does."""
+    snakemake = [sys.executable, "-m", "snakemake"]
+    config = ["--config", f"study={arguments.study}", f"set={arguments.set}"]
+    if arguments.replicates is not None:
+        config.append(f"replicates={arguments.replicates}")
+    if any((ROOT / ".snakemake" / "locks").glob("*")):
+        subprocess.run([*snakemake, "--cores", "1", *config, "--unlock"], check=False, capture_output=True)
+    command = [
+        *snakemake,
+        "--cores",
+        str(arguments.cores),
+        "--quiet",
+        "host",
+        "rules",
+        *config,
+        "--",
+        *arguments.snakemake,
+    ]
+    if arguments.snakemake and arguments.snakemake[0].startswith("-"):
+        command.remove("--")
+    nothing = False
+    with subprocess.Popen(command, stderr=subprocess.PIPE, pass_fds=[lock]) as process:
+        assert process.stderr is not None
+        for line in iter(process.stderr.readline, b""):
+            nothing |= NOTHING.encode() in line
+            sys.stderr.buffer.write(line)
+            sys.stderr.buffer.flush()
+    return process.returncode, nothing
+
+
+def report(plan: studies.Plan, nothing: bool, seconds: float) -> None:
+    """Print the summary table and where things are."""
+    print()
+    if nothing:
+        print("Nothing to do: every result of this study is up to date.\n")
+    print((plan.folder / "tables" / "summary.txt").read_text())
+    print(f"figure   {plan.folder}/figures/{plan.study.figures[0]}.pdf (and .png, .csv)")
+    print(f"table    {plan.folder}/tables/at_k.csv")
+    print(f"runs     {plan.results}/runs/ (metrics.jsonl, checkpoints; W&B offline runs in wandb/)")
+    print(f"finished in {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
