@@ -13,7 +13,7 @@ from kappo.errors import UserError
 try:
     PLAN = studies.plan(
         str(config.get("study", "embedded")),
-        overrides=shlex.split(str(config.get("set", ""))),
+        overrides=shlex.split(str(config.get("set") or "")),
         replicates=config.get("replicates"),
     )
     studies.write(PLAN)

@@ -45,6 +45,13 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         if (error.name or "").split(".")[0] not in ("torch", "transformers", "wandb", "matplotlib", "tokenizers"):
             raise
         _fail(UserError(f"this verb needs {error.name}: install it with pip install 'kappo[train]'"))
+    except OSError as error:
+        from kappo.records import disk_error
+
+        mended = disk_error(error, error.filename or "the results")
+        if not isinstance(mended, UserError):
+            raise
+        _fail(mended)
     except KeyboardInterrupt:
         _fail(UserError("interrupted; run the same command again to go on from the last chunk or checkpoint"))
     sys.exit(0)

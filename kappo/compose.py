@@ -158,6 +158,9 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
         for key, options in scalars.items():
             OmegaConf.update(node, key, options[0], force_add=True)
         for key, value in (values or {}).items():
+            if OmegaConf.select(node, key, default=_NOTHING) is _NOTHING:
+                paths = _paths(OmegaConf.to_container(node, resolve=False))
+                raise UserError(f"{key} = {value!r}: no such setting; {near_misses(key, paths)}")
             OmegaConf.update(node, key, value, force_add=True)
         resolved = OmegaConf.to_container(node, resolve=True)
     except OmegaConfBaseException as error:

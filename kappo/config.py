@@ -207,6 +207,8 @@ def _value(hint: Any, value: Any, path: str, bounds: Range | None, faults: list[
     origin = typing.get_origin(hint)
     if hint is Any:
         return value
+    if origin is dict and isinstance(value, Mapping):
+        return {str(k): v for k, v in value.items()}
     if hint is Plug:
         return _plug(value, path, faults)
     if dataclasses.is_dataclass(hint):

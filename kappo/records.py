@@ -115,7 +115,8 @@ SAMPLES = schema(
 )
 
 
-def _disk_error(error: OSError, path: Path) -> UserError | OSError:
+def disk_error(error: OSError, path: Path | str) -> UserError | OSError:
+    """A full, read-only or forbidden disk as a UserError; other errors as they are."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
         return UserError(
             f"cannot write {path}: {error.strerror}. What was finished before is kept; free or grant space "
@@ -136,7 +137,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise _disk_error(error, path) from error
+        raise disk_error(error, path) from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -84,13 +84,18 @@ class Select:
 
 @dataclass(frozen=True)
 class Study:
-    """A study file. grid: each entry names a method and a pressure and lists k, beta, lr and further settings."""
+    """A study file.
+
+    grid: each entry names a method and a pressure and lists k, beta, lr and further settings; lists are multiplied out.
+    settings: dotted settings for all runs and tests, such as {train.steps: 1000}.
+    """
 
     name: str
     replicates: list[int]
     model: str
     data: Datasets
     grid: list[Any]
+    settings: dict[str, Any] = field(default_factory=dict)
     bank: Bank = field(default_factory=Bank)
     select: Select = field(default_factory=Select)
     figures: list[Literal["pass_at_k"]] = field(default_factory=lambda: ["pass_at_k"])
@@ -134,7 +139,7 @@ class Plan:
     def folder(self) -> Path:
         return self.results / self.study.name
 
-    def of(self, kind: Literal["base", "bank", "run"], id: str) -> Cell:
+    def of(self, kind: Literal["base", "bank", "calibration", "run"], id: str) -> Cell:
         """The first cell that uses this stage."""
         return next(c for c in self.cells if getattr(c, kind).id == id)
 
@@ -144,16 +149,11 @@ class Plan:
     def base(self, replicate: int) -> str:
         return next(c.base.id for c in self.cells if c.config.replicate == replicate)
 
-    def calibrations(self, bank: str) -> list[str]:
-        """Arguments of `kappo calibrate` for all coefficients of a bank: one string a (pressure, interface, beta)."""
-        found: dict[tuple[str, str, float], set[int]] = {}
-        for c in (c for c in self.cells if c.bank.id == bank):
-            interface = cast(Any, c.config.method).interface
-            found.setdefault((choice_name(c.config.pressure), interface, c.config.beta), set()).add(c.config.k)
-        return [
-            f"--pressure {pressure} --interface {interface} --beta {beta!r} --k {','.join(map(str, sorted(ks)))}"
-            for (pressure, interface, beta), ks in sorted(found.items())
-        ]
+    def calibrate_arguments(self, calibration: str) -> str:
+        """Arguments of `kappo calibrate` that make these coefficients."""
+        c = self.of("calibration", calibration).config
+        interface = cast(Any, c.method).interface
+        return f"--pressure {choice_name(c.pressure)} --interface {interface} --beta {c.beta!r} --k {c.k}"
 
     def test_slice(self, replicate: int, test: str) -> str:
         """What, besides the models, an evaluation's samples depend on."""
@@ -192,19 +192,23 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     if not study.replicates or len(set(study.replicates)) != len(study.replicates):
         _bad_replicates(study.replicates)
 
-    bank = {f"bank.{key}": value for key, value in plain(study.bank).items()}
+    settings = {f"bank.{key}": value for key, value in plain(study.bank).items()} | study.settings
+    settings = {k: v for k, v in settings.items() if not any(r.startswith(f"{k}=") for r in rest)}
     common = [f"model={study.model}", f"data@validation={study.data.validation}"]
     train = [*common, f"data={study.data.train}", *rest]
+    # What is said of `data` is said of the training data: a test set is what its own file says.
+    kept_for_tests = [r for r in rest if not r.startswith(("data.", "data="))]
+    for_tests = {k: v for k, v in settings.items() if not k.startswith("data.")}
     cells, tests = [], {}
     for replicate in study.replicates:
         fixed = {"study": study.name, "replicate": replicate}
         for point in points(study.grid):
             groups = [f"{key}={point[key]}" for key in ("method", "pressure") if key in point]
             scalars = {key: value for key, value in point.items() if key not in ("method", "pressure")}
-            kept = {k: v for k, v in {**bank, **scalars}.items() if not any(r.startswith(f"{k}=") for r in rest)}
-            cells.append(cell(compose([*groups, *train], {**kept, **fixed})))
+            kept = {k: v for k, v in scalars.items() if not any(r.startswith(f"{k}=") for r in rest)}
+            cells.append(cell(compose([*groups, *train], {**settings, **kept, **fixed})))
         for test in study.data.test:
-            tests[replicate, test] = compose([*common, *rest, f"data={test}"], {**fixed})
+            tests[replicate, test] = compose([*common, *kept_for_tests, f"data={test}"], {**for_tests, **fixed})
     unique = {c.run.id: c for c in cells}
     return Plan(study, Path(cells[0].config.paths.results), list(unique.values()), tests)
 

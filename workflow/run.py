@@ -31,7 +31,6 @@ def main() -> int:
     parser.add_argument("--set", default="", help="overrides, such as 'train.steps=50 tracking=disabled'")
     parser.add_argument("snakemake", nargs="*", help="further arguments for Snakemake, after --")
     arguments = parser.parse_args()
-    os.chdir(ROOT)
     started = time.monotonic()
     try:
         plan = studies.plan(arguments.study, shlex.split(arguments.set), arguments.replicates)
@@ -54,11 +53,11 @@ def main() -> int:
 
 def run_snakemake(arguments: argparse.Namespace, lock: int) -> tuple[int, bool]:
     """Exit code, and whether there was nothing to do. Children inherit the lock: it lives as long as Snakemake does."""
-    snakemake = [sys.executable, "-m", "snakemake"]
+    snakemake = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     config = ["--config", f"study={arguments.study}", f"set={arguments.set}"]
     if arguments.replicates is not None:
         config.append(f"replicates={arguments.replicates}")
-    if any((ROOT / ".snakemake" / "locks").glob("*")):
+    if any(Path(".snakemake/locks").glob("*")):
         subprocess.run([*snakemake, "--cores", "1", *config, "--unlock"], check=False, capture_output=True)
     command = [
         *snakemake,

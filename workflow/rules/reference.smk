@@ -18,13 +18,13 @@ rule bank:
 
 
 rule calibrate:
-    # All coefficients of a bank in one job without torch.
+    # One job a coefficient table, each about a second without torch: a new beta then reruns its own table and no other.
     input:
-        f"{RESULTS}/banks/{{bank}}/done.json",
+        lambda w: f"{RESULTS}/banks/{PLAN.of('calibration', w.calibration).bank.id}/done.json",
     output:
-        f"{STUDY}/calibrated/{{bank}}.txt",
+        f"{RESULTS}/calibration/{{calibration}}/done.json",
     params:
-        grids=lambda w: PLAN.calibrations(w.bank),
+        bank=lambda w: f"{RESULTS}/banks/{PLAN.of('calibration', w.calibration).bank.id}",
+        arguments=lambda w: PLAN.calibrate_arguments(w.calibration),
     shell:
-        "for grid in {params.grids:q}; do {PYTHON} -m kappo calibrate {RESULTS}/banks/{wildcards.bank}"
-        " --results {RESULTS} --cell {CELLS}/{wildcards.bank}.yaml $grid; done > {output}"
+        "{KAPPO} calibrate {params.bank} --results {RESULTS} --cell {CELLS}/study.yaml {params.arguments}"

@@ -1,10 +1,10 @@
-# One process a run: training and validation. The coefficients' list is ancient: a longer list retrains nothing.
+# One process a run: training and validation.
 
 
 rule train:
     input:
         lambda w: f"{RESULTS}/banks/{PLAN.of('run', w.run).bank.id}/done.json",
-        lambda w: ancient(f"{STUDY}/calibrated/{PLAN.of('run', w.run).bank.id}.txt"),
+        lambda w: f"{RESULTS}/calibration/{PLAN.of('run', w.run).calibration.id}/done.json",
     output:
         f"{RESULTS}/runs/{{run}}/done.json",
     shell:
