@@ -61,7 +61,7 @@ def evaluate(config: Config, place: Place, model_folder: Path) -> None:
         parts = []
         tracker = Tracker.of(config, place.folder, "evaluate", place.slice)
         with tracker.open():
-            for i, chunk in enumerate(progress(chunks, f"test {place.id} (chunks)")):
+            for i, chunk in enumerate(progress(chunks, f"test {data.task}_{data.split}: {place.upstream['model']}")):
                 path = place.folder / "chunks" / f"{i:05d}.parquet"
                 part = _read_chunk(path)
                 if part is None:

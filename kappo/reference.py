@@ -64,7 +64,7 @@ def make_bank(config: Config, place: Place, base: Path) -> None:
         spec = SamplingSpec(config.bank.samples_per_prompt, config.replicate, STREAM)
         tracker = Tracker.of(config, place.folder, "bank", place.slice)
         with tracker.open():
-            for i, chunk in enumerate(progress(chunks, f"bank r{config.replicate} (chunks)")):
+            for i, chunk in enumerate(progress(chunks, f"bank {place.id}")):
                 path = place.folder / "chunks" / f"{i:05d}.parquet"
                 rows = _read_chunk(path)
                 if rows is None:

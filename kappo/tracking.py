@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -22,6 +23,9 @@ SECONDS_BETWEEN_LINES = 4.0
 
 class _Lines(tqdm):
     """Progress as occasional whole lines, for logs and for jobs that share a terminal."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings, file=io.StringIO(), ascii=True, ncols=100)
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
         print(str(self), file=sys.stderr, flush=True)

@@ -65,7 +65,7 @@ def run_snakemake(arguments: argparse.Namespace, lock: int) -> tuple[int, bool]:
         str(arguments.cores),
         "--quiet",
         "host",
-        "rules",
+        "reason",
         *config,
         "--",
         *arguments.snakemake,

@@ -10,6 +10,8 @@ rule evaluate:
     params:
         base=lambda w: f"{RESULTS}/models/{PLAN.base(int(w.replicate))}",
         slice=lambda w: PLAN.test_slice(int(w.replicate), w.test),
+    message:
+        "test on {wildcards.test}, replicate {wildcards.replicate}"
     shell:
         "{KAPPO} evaluate {params.base} --selection {input.selection} --index {output}"
         " --cell {CELLS}/test-{wildcards.test}-r{wildcards.replicate}.yaml"

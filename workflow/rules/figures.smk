@@ -13,6 +13,8 @@ rule tables:
     params:
         k=",".join(map(str, PLAN.cells[0].config.eval.k)),
         bootstrap=PLAN.cells[0].config.eval.bootstrap,
+    message:
+        "tables"
     shell:
         "{KAPPO} tables {input} --k {params.k} --bootstrap {params.bootstrap} -o {STUDY}/tables"
 
@@ -28,5 +30,7 @@ rule figures:
         ],
     params:
         names=PLAN.study.figures,
+    message:
+        "figures"
     shell:
         "{KAPPO} figures {input} --figures {params.names} -o {STUDY}/figures --cell {CELLS}/study.yaml"

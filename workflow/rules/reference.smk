@@ -4,6 +4,8 @@
 rule base:
     output:
         f"{RESULTS}/models/{{base}}/done.json",
+    message:
+        "base model {wildcards.base}"
     shell:
         "{KAPPO} base --cell {CELLS}/{wildcards.base}.yaml"
 
@@ -13,6 +15,8 @@ rule bank:
         lambda w: f"{RESULTS}/models/{PLAN.of('bank', w.bank).base.id}/done.json",
     output:
         f"{RESULTS}/banks/{{bank}}/done.json",
+    message:
+        "reference bank {wildcards.bank}"
     shell:
         "{KAPPO} bank --cell {CELLS}/{wildcards.bank}.yaml"
 
@@ -26,5 +30,7 @@ rule calibrate:
     params:
         bank=lambda w: f"{RESULTS}/banks/{PLAN.of('calibration', w.calibration).bank.id}",
         arguments=lambda w: PLAN.calibrate_arguments(w.calibration),
+    message:
+        "coefficients {wildcards.calibration}"
     shell:
         "{KAPPO} calibrate {params.bank} --results {RESULTS} --cell {CELLS}/study.yaml {params.arguments}"

@@ -7,6 +7,8 @@ rule train:
         lambda w: f"{RESULTS}/calibration/{PLAN.of('run', w.run).calibration.id}/done.json",
     output:
         f"{RESULTS}/runs/{{run}}/done.json",
+    message:
+        "train and validate {wildcards.run}"
     shell:
         "{KAPPO} train --cell {CELLS}/{wildcards.run}.yaml"
 
@@ -20,5 +22,7 @@ rule select:
         f"{STUDY}/selection/r{{replicate}}.json",
     params:
         runs=lambda w: [f"{RESULTS}/runs/{run}" for run in PLAN.runs(int(w.replicate))],
+    message:
+        "select checkpoints, replicate {wildcards.replicate}"
     shell:
         "{KAPPO} select {params.runs} -o {output}"
