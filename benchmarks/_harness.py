@@ -15,7 +15,7 @@ RESULTS = Path("results") / "benchmarks"
 
 @dataclass(frozen=True)
 class Measured:
-    """ours and peer: medians in `unit`; ratio > 1 means that kappo is faster; spread: the ratio's lowest and highest."""
+    """ours, peer: medians in `unit`; ratio > 1: kappo is faster; spread: the lowest and highest ratio."""
 
     metric: str
     ours: float

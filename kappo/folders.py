@@ -101,6 +101,14 @@ def locked(place: Place) -> Iterator[bool]:
         lock.close()
 
 
+def renewed(place: Place) -> bool:
+    """Whether the stage is finished already; its done.json is then there again. Loads nothing heavy."""
+    if not place.complete():
+        return False
+    with locked(place):
+        return True
+
+
 def require(place: Place, command: str) -> Path:
     """The folder of a finished upstream stage. Raises UserError with the command that makes it."""
     if not place.complete():

@@ -27,5 +27,6 @@ def check_failed_share(verdicts: Sequence[str], limit: float, where: str) -> Non
         counts = ", ".join(f"{verdict} {n}" for verdict, n in Counter(verdicts).most_common())
         raise UserError(
             f"{where}: {share:.0%} of {len(verdicts)} gradings failed ({counts}), above the limit "
-            f"eval.max_failed_share = {limit:g}. Look at the completions (text.parquet); raise rollout.max_new_tokens if they are cut off, or the limit."
+            f"eval.max_failed_share = {limit:g}. Look at the completions; raise rollout.max_new_tokens if they are cut "
+            "off, or the limit."
         )

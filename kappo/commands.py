@@ -1,0 +1,189 @@
+"""Plain commands: calibrate, select, evaluate, tables, figures. Each is what the workflow runs, too."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from kappo.errors import UserError
+
+
+def _parser(verb: str, text: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(prog=f"kappo {verb}", description=text, allow_abbrev=False)
+
+
+def _numbers(kind: type, text: str, name: str) -> list[Any]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"{name} = {text!r}: expected numbers with commas between them, such as 1,2,4") from None
+
+
+def calibrate(arguments: list[str]) -> None:
+    from kappo import calibration, studies
+    from kappo.compose import load
+    from kappo.config import Tracking, build, check
+    from kappo.pressure import Binary, NoPressure, Pressure
+    from kappo.records import BANK, by_prompt, read_json, read_table
+    from kappo.tracking import Tracker, progress
+
+    parser = _parser("calibrate", "A bank's rewards -> per-prompt coefficients (KAPPO Algorithm 1). No torch.")
+    parser.add_argument("bank", type=Path, help="a bank folder made by `kappo bank`")
+    parser.add_argument("--k", default="1", help="values of k, such as 1,2,4")
+    parser.add_argument("--beta", default="0.1", help="values of beta, such as 0.1,5e-4")
+    parser.add_argument("--pressure", choices=["binary", "none"], default="binary")
+    parser.add_argument("--interface", choices=["reward", "regularization"], default="reward")
+    parser.add_argument("--results", default="results", help="coefficients go to RESULTS/calibration/")
+    parser.add_argument(
+        "--cell", type=Path, help="a resolved config whose tracking settings are used (default: no W&B)"
+    )
+    a = parser.parse_args(arguments)
+    bank_id = read_json(a.bank / "manifest.json")["id"]
+    ids, rewards = by_prompt(read_table(a.bank / "bank.parquet", BANK), "reward")
+    cell = check(load(a.cell)) if a.cell else None
+    tracking, study = (cell.tracking, cell.study) if cell else (Tracking("disabled"), "sweep")
+    pressures: list[Pressure] = []
+    for beta in _numbers(float, a.beta, "--beta"):
+        for k in _numbers(int, a.k, "--k"):
+            if a.pressure == "none" and k != 1:
+                raise UserError(f"--k {k} with --pressure none: nothing would use k; drop one of the two")
+            node = {"beta": beta} if a.pressure == "none" else {"k": k, "beta": beta}
+            pressures.append(build(NoPressure if a.pressure == "none" else Binary, node))
+    made = []
+    for pressure in progress(pressures, "calibrate"):
+        place = studies.calibration_place(a.results, bank_id, pressure, a.interface)
+        tracker = Tracker(place.folder, tracking.mode, tracking.project, "calibrate", study, place.slice)
+        calibration.calibrate(place, ids, rewards, pressure, a.interface, tracker)
+        made.append(str(place.folder))
+    print("\n".join(made))
+
+
+def select(arguments: list[str]) -> None:
+    from kappo.evaluation import choose
+    from kappo.records import write_json
+
+    parser = _parser(
+        "select", "Choose each arm's configuration and checkpoint by pass@k_train on the validation split."
+    )
+    parser.add_argument("runs", nargs="+", type=Path, help="run folders")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    a = parser.parse_args(arguments)
+    chosen = choose(a.runs)
+    for row in chosen:
+        print(
+            f"{row['method']} k={row['k']}: step {row['step']} of {row['run']}, validation {100 * row['score']:.1f} %"
+        )
+    write_json(a.output, chosen)
+
+
+def evaluate(arguments: list[str]) -> None:
+    from kappo import compose, folders, studies
+    from kappo.config import check
+    from kappo.evaluation import choose, curve, interval, successes
+    from kappo.records import SAMPLES, read_json, read_table, write_json
+
+    parser = _parser("evaluate", "Sample a test set with base models and runs (a run: its best validated checkpoint).")
+    parser.add_argument("models", nargs="*", type=Path, help="folders of base models and runs")
+    parser.add_argument("--set", nargs="*", default=[], help="Hydra overrides, such as data=rules_hard")
+    parser.add_argument("--cell", type=Path, help="a resolved config instead of overrides")
+    parser.add_argument("--selection", type=Path, help="a file of `kappo select`: evaluate these checkpoints too")
+    parser.add_argument("--index", type=Path, help="write what was evaluated, for `kappo tables`")
+    a = parser.parse_args(arguments)
+    if any(override.startswith("replicate=") for override in a.set):
+        raise UserError("replicate is each model's own: its test prompts belong to it; leave the override out")
+    config = check(compose.load(a.cell)) if a.cell else compose.compose(["data=rules_id", *a.set])
+    data = cast(Any, config.data)
+    runs = [m for m in a.models if (m / "validation.json").is_file()]
+    models: list[dict[str, Any]] = []
+    for folder in (m for m in a.models if m not in runs):
+        manifest = read_json(folder / folders.MANIFEST)
+        arm = {"method": "base", "pressure": "none", "k": 0, "rollouts": 0, "bank_rollouts": 0}
+        about = {"id": manifest["id"], "model": str(folder), "replicate": manifest["slice"].get("replicate", 0)}
+        models.append({**arm, **about})
+    selected = read_json(a.selection) if a.selection else []
+    selected += [row for run in runs for row in choose([run])]
+    models += [{**row, "id": f"{row['run']}@{row['step']}"} for row in selected]
+    if not models:
+        raise UserError("nothing to evaluate: name folders of base models or runs, or a --selection")
+    entries = []
+    for row in models:
+        # A replicate has test prompts of its own: those of another one may be among this model's training prompts.
+        config = replace(config, replicate=row["replicate"])
+        place = studies.evaluation_place(config, row["id"])
+        if not folders.renewed(place):
+            from kappo.evaluation import evaluate as evaluate_model
+
+            evaluate_model(config, place, Path(row["model"]))
+        about = {"task": data.task, "split": data.split, "replicate": config.replicate, "folder": str(place.folder)}
+        kept = {name: row[name] for name in ("method", "pressure", "k", "rollouts", "bank_rollouts")}
+        entries.append({**kept, **about})
+        if not a.index:
+            counts, n = successes(read_table(place.folder / "samples.parquet", SAMPLES))
+            means, lows, highs = interval([curve(counts, n, config.eval.k)], config.eval.bootstrap)
+            print(row["id"])
+            for k, mean, low, high in zip(config.eval.k, means, lows, highs, strict=True):
+                print(f"  pass@{k:<4} {100 * mean:5.1f} % [{100 * low:.1f}, {100 * high:.1f}]")
+    if a.index:
+        write_json(a.index, entries)
+
+
+def tables(arguments: list[str]) -> None:
+    from kappo.figures import at_k
+    from kappo.records import write_text
+
+    parser = _parser("tables", "Evaluations -> at_k.csv and a printed summary.")
+    parser.add_argument("indexes", nargs="+", type=Path, help="index files of `kappo evaluate`")
+    parser.add_argument("--k", default="1,2,4,8,16,32,64,128", help="values of k_eval")
+    parser.add_argument("--bootstrap", type=int, default=2000, help="resamples of the intervals")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder")
+    a = parser.parse_args(arguments)
+    rows = at_k.at_k(a.indexes, _numbers(int, a.k, "--k"), a.bootstrap)
+    text = at_k.summary(
+        [{**r, "mean": float(r["mean"]), "low": float(r["low"]), "high": float(r["high"])} for r in rows]
+    )
+    write_text(a.output / "summary.txt", text + "\n")
+    at_k.write(a.output / "at_k.csv", rows)
+    print(text)
+
+
+def figures(arguments: list[str]) -> None:
+    from kappo.compose import load
+    from kappo.config import check
+    from kappo.figures import at_k
+    from kappo.figures.pass_at_k import pass_at_k
+    from kappo.tracking import Tracker, progress
+
+    drawers = {"pass_at_k": pass_at_k}
+    parser = _parser("figures", "at_k.csv -> figures: PDF, PNG and CSV each.")
+    parser.add_argument("table", type=Path, help="at_k.csv")
+    parser.add_argument("--figures", nargs="+", choices=sorted(drawers), default=sorted(drawers))
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder")
+    parser.add_argument("--cell", type=Path, help="a resolved config whose tracking settings are used")
+    a = parser.parse_args(arguments)
+    rows = at_k.read(a.table)
+    made = [path for name in progress(a.figures, "figures") for path in drawers[name](rows, a.output)]
+    print("\n".join(map(str, made)))
+    if a.cell:
+        config = check(load(a.cell))
+        with Tracker.of(config, a.output / "tracking", "figures", {"table": str(a.table)}).open() as tracker:
+            means = {
+                f"{r['split']}/{r['method']}-k{r['k']}/pass@{r['k_eval']}": r["mean"]
+                for r in rows
+                if r["replicate"] == "all"
+            }
+            tracker.log(0, means)
+            for path in made:
+                if path.suffix == ".png":
+                    tracker.log_image(path.stem, path)
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "calibrate": calibrate,
+    "select": select,
+    "evaluate": evaluate,
+    "tables": tables,
+    "figures": figures,
+}
