@@ -89,6 +89,8 @@ def split_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, list
             reason = str(error).splitlines()[0]
             raise UserError(f"override {text!r} cannot be parsed: {reason}. Expected key=value") from None
         key = override.key_or_group
+        if not key or override.is_delete():
+            raise UserError(f"override {text!r}: expected key=value, such as k=4")
         if key.split(".")[0] == "hydra" or key.startswith("hydra/"):
             continue
         if override.is_sweep_override():
@@ -131,6 +133,12 @@ def sweep_points(overrides: Sequence[str], sweeping: bool) -> list[list[str]]:
     return [list(point) for point in itertools.product(*axes)]
 
 
+def _is_sweep(text: str) -> bool:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create().parse_override(text).is_sweep_override()
+
+
 def _first(text: str, parser: Any) -> Any:
     override = parser.parse_override(text)
     return next(iter(override.sweep_string_iterator())) if override.is_sweep_override() else override.value()
@@ -153,6 +161,9 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
     from omegaconf.errors import OmegaConfBaseException
 
     chosen, scalars = split_overrides(overrides)
+    several = [text for text in overrides if _is_sweep(text)]
+    if several:
+        raise UserError(f"{several[0]}: one value expected here; sweep with kappo train -m, or list values in a grid")
     node = _composed(tuple(chosen), str(Path.cwd())).copy()
     try:
         for key, options in scalars.items():

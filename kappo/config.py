@@ -280,7 +280,7 @@ def check(node: Mapping[str, Any]) -> Config:
 
 
 def _combinations(c: Config) -> list[tuple[bool, str]]:
-    samples = c.eval.samples_per_problem
+    samples, rollout = c.eval.samples_per_problem, typing.cast(Any, c.rollout)
     pressure, method = typing.cast(Any, c.pressure), typing.cast(Any, c.method)
     supported = getattr(method, "pressures", ())
     name = choice_name(pressure)
@@ -298,7 +298,16 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
             f"eval.k = {c.eval.k} with eval.samples_per_problem = {samples}: unbiased pass@k needs n >= k; "
             "raise eval.samples_per_problem or drop the larger k",
         ),
-        (not c.eval.k, "eval.k = []: expected at least one k"),
+        (
+            not c.eval.k or len(set(c.eval.k)) < len(c.eval.k),
+            f"eval.k = {c.eval.k}: expected at least one k, each once",
+        ),
+        (
+            rollout.max_new_tokens >= c.model.max_positions,
+            f"rollout.max_new_tokens = {rollout.max_new_tokens} with model.max_positions = {c.model.max_positions}: "
+            "no room for a prompt; lower the one or raise the other",
+        ),
+        (c.model.head_dim % 2 != 0, f"model.head_dim = {c.model.head_dim}: rotary embeddings need an even number"),
         (
             c.k > c.eval.validation_samples,
             f"k = {c.k} with eval.validation_samples = {c.eval.validation_samples}: selection needs pass@k on the "

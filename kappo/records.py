@@ -162,7 +162,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except FileNotFoundError:
         raise UserError(f"{path} is missing: rerun the stage that makes it") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
         raise UserError(f"{path} is not valid JSON ({error}): delete it and rerun the stage that makes it") from None
 
 
@@ -191,7 +191,11 @@ def read_table(path: Path, kind: pa.Schema) -> pa.Table:
     found = {k.decode(): v.decode() for k, v in (rows.schema.metadata or {}).items() if k.startswith(b"kappo.")}
     if found != wanted:
         raise UserError(f"{path} holds {found or 'no kappo table'}, expected {wanted}: delete it and rerun its stage")
-    return rows.cast(kind)
+    try:
+        return rows.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path} has other columns than its schema ({reason}): delete it and rerun its stage") from None
 
 
 def by_prompt(rows: pa.Table, column: str) -> tuple[list[str], NDArray[np.float64]]:

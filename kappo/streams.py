@@ -43,15 +43,22 @@ def item_keys(items: ArrayLike | Sequence[str]) -> NDArray[np.uint64]:
     """64-bit counters of items: whole numbers stand for themselves, strings for their digest."""
     array = np.asarray(items)
     if array.dtype.kind in "iu":
+        if array.size and array.min() < 0:
+            raise ValueError(f"item {array.min()}: expected strings or whole numbers >= 0")
         return array.astype(np.uint64)
+    if array.dtype.kind != "U":
+        raise ValueError(f"items of type {array.dtype}: expected strings or whole numbers below 2^63")
     return np.array([digest(item) for item in array.ravel()], dtype=np.uint64).reshape(array.shape)
 
 
 def uniform(seed: int, stream: str, items: ArrayLike, sample: ArrayLike = 0, position: ArrayLike = 0) -> NDArray:
     """Uniform float64 in the open interval (0, 1), 53 bits; items, sample and position broadcast.
 
-    items: strings or whole numbers in [0, 2^64); sample, position: whole numbers in [0, 2^32).
+    items: strings or whole numbers >= 0; sample, position: whole numbers in [0, 2^32). Raises ValueError otherwise.
     """
+    for name, counter in (("sample", np.asarray(sample)), ("position", np.asarray(position))):
+        if counter.size and not (counter.min() >= 0 and counter.max() < 2**32):
+            raise ValueError(f"{name} from {counter.min()} to {counter.max()}: expected 0 to 2^32 - 1")
     key = digest(seed, stream)
     item = item_keys(items)
     words = philox4x32((item & _LOW, item >> _SHIFT, sample, position), (key & 0xFFFFFFFF, key >> 32))

@@ -7,6 +7,7 @@ Tracking, paths and runtime settings lie in no slice: changing them reruns nothi
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -178,7 +179,7 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     node = load_study(name)
     rest = []
     for text in overrides:
-        key, _, value = text.partition("=")
+        key, _, value = text.lstrip("+").partition("=")
         if key in own:
             target, parts = node, key.split(".")
             for part in parts[:-1]:
@@ -191,9 +192,14 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     study: Study = build(Study, node)
     if not study.replicates or len(set(study.replicates)) != len(study.replicates):
         _bad_replicates(study.replicates)
+    if not study.data.test:
+        raise UserError("data.test = []: expected at least one test set, such as [rules_id, rules_hard]")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", study.name):
+        raise UserError(f"name = {study.name!r}: expected letters, digits, '_', '-' and '.': it names a folder")
 
     settings = {f"bank.{key}": value for key, value in plain(study.bank).items()} | study.settings
-    settings = {k: v for k, v in settings.items() if not any(r.startswith(f"{k}=") for r in rest)}
+    given = {r.lstrip("+").partition("=")[0] for r in rest}
+    settings = {k: v for k, v in settings.items() if k not in given}
     common = [f"model={study.model}", f"data@validation={study.data.validation}"]
     train = [*common, f"data={study.data.train}", *rest]
     # What is said of `data` is said of the training data: a test set is what its own file says.
@@ -205,7 +211,7 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
         for point in points(study.grid):
             groups = [f"{key}={point[key]}" for key in ("method", "pressure") if key in point]
             scalars = {key: value for key, value in point.items() if key not in ("method", "pressure")}
-            kept = {k: v for k, v in scalars.items() if not any(r.startswith(f"{k}=") for r in rest)}
+            kept = {k: v for k, v in scalars.items() if k not in given}
             cells.append(cell(compose([*groups, *train], {**settings, **kept, **fixed})))
         for test in study.data.test:
             tests[replicate, test] = compose([*common, *kept_for_tests, f"data={test}"], {**for_tests, **fixed})
@@ -227,6 +233,9 @@ def points(grid: Sequence[Any]) -> list[dict[str, Any]]:
             raise UserError(
                 f"grid[{i}] = {entry!r}: expected settings, such as {{method: apo, pressure: binary, k: [1]}}"
             )
+        empty = [key for key, value in entry.items() if value == []]
+        if empty:
+            raise UserError(f"grid[{i}].{empty[0]} = []: expected at least one value")
         axes = [[(key, v) for v in (value if isinstance(value, list) else [value])] for key, value in entry.items()]
         found += [dict(point) for point in itertools.product(*axes)]
     return found

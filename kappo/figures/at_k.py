@@ -79,6 +79,8 @@ def at_k(indexes: Sequence[Path], ks: Sequence[int], resamples: int) -> list[Row
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:
+    if not rows:
+        raise UserError(f"no rows for {path}: the index files of `kappo evaluate` name no evaluation")
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -96,7 +98,10 @@ def read(path: Path) -> list[Row]:
     missing = [name for name in COLUMNS if not rows or name not in rows[0]]
     if missing:
         raise UserError(f"{path} has no column {missing[0]!r} or no rows: make it again with `kappo tables`")
-    return [{**row, **{name: kind(row[name]) for name, kind in NUMBERS.items()}} for row in rows]
+    try:
+        return [{**row, **{name: kind(row[name]) for name, kind in NUMBERS.items()}} for row in rows]
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path} holds a cell that is no number ({error}): make it again with `kappo tables`") from None
 
 
 def label(method: str, k: int) -> str:

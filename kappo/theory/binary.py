@@ -63,7 +63,7 @@ def solve(logit_ref: ArrayLike, k: int, beta: float) -> BinaryOptimum:
     H(log(k / beta)) >= 0, so Newton's method falls monotonically onto the root.
     At p_ref = 0 the limit is p* = 0, a_k = k; at p_ref = 1 it is p* = 1, a_k = 0 (k > 1) or 1 (k = 1).
     """
-    if k < 1 or int(k) != k:
+    if not 1 <= k < np.inf or int(k) != k:
         raise ValueError(f"k must be a whole number >= 1, got {k}")
     if not (0 < beta < np.inf):
         raise ValueError(f"beta must be a positive number, got {beta}")
@@ -111,6 +111,8 @@ def solve_counts(successes: ArrayLike, total: int, k: int, beta: float, alpha: f
     successes: whole numbers in [0, total]. alpha >= 0 is the failure pseudo-count of Algorithm 1 (0.5 for DPO).
     """
     n = np.asarray(successes, dtype=np.float64)
+    if not alpha >= 0:
+        raise ValueError(f"alpha must be >= 0, got {alpha}")
     if total < 1 or ((n < 0) | (n > total) | (n != np.floor(n)) | np.isnan(n)).any():
         raise ValueError(f"successes must be whole numbers in [0, {total}], got {np.asarray(successes)!r}")
     with np.errstate(divide="ignore"):

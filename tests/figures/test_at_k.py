@@ -1,0 +1,149 @@
+import csv
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from kappo.errors import UserError
+from kappo.figures import at_k
+from kappo.figures.pass_at_k import pass_at_k
+from kappo.records import SAMPLES, table, write_table
+
+KS = (1, 2, 4)
+N = 6
+ARMS = {"base": ("base", "none", 0), "apo1": ("apo", "binary", 1), "apo4": ("apo", "binary", 4)}
+
+
+def rewards(arm, split, replicate):
+    seed = [*ARMS].index(arm) + 10 * ["id", "hard"].index(split) + 100 * replicate
+    return (np.random.default_rng(seed).random((5, N)) < 0.4).astype(float)
+
+
+def samples(values):
+    problems, n = values.shape
+    columns = {
+        "prompt_id": np.repeat([f"p{i}" for i in range(problems)], n).tolist(),
+        "level": [1] * problems * n,
+        "sample": list(range(n)) * problems,
+        "reward": values.ravel(),
+        "verdict": ["right" if v else "wrong" for v in values.ravel()],
+        "length": [3] * problems * n,
+    }
+    return table(columns, SAMPLES)
+
+
+@pytest.fixture
+def indexes(tmp_path):
+    made = []
+    for replicate in (0, 1):
+        for split in ("id", "hard"):
+            entries = []
+            for arm, (method, pressure, k) in ARMS.items():
+                folder = tmp_path / f"{arm}-{split}-{replicate}"
+                write_table(folder / "samples.parquet", samples(rewards(arm, split, replicate)))
+                about = {"method": method, "pressure": pressure, "k": k, "rollouts": 100 * k, "bank_rollouts": 30}
+                place = {"task": "rules", "split": split, "replicate": replicate, "folder": str(folder)}
+                entries.append({**about, **place})
+            made.append(tmp_path / f"{split}-{replicate}.json")
+            made[-1].write_text(json.dumps(entries))
+    return made
+
+
+@pytest.fixture
+def rows(indexes, tmp_path):
+    at_k.write(tmp_path / "at_k.csv", at_k.at_k(indexes, KS, 200))
+    return at_k.read(tmp_path / "at_k.csv")
+
+
+def enumerated(values, k):
+    return np.mean([np.mean([max(row[list(s)]) for s in combinations(range(N), k)]) for row in values])
+
+
+def cell(rows, **wanted):
+    (found,) = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+    return found
+
+
+@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("split", ["id", "hard"])
+@pytest.mark.parametrize("k_eval", KS)
+def test_means_are_brute_force_pass_at_k(rows, arm, split, k_eval):
+    method, pressure, k = ARMS[arm]
+    about = {"task": "rules", "split": split, "method": method, "pressure": pressure, "k": k, "k_eval": k_eval}
+    means = [enumerated(rewards(arm, split, replicate), k_eval) for replicate in (0, 1)]
+    for replicate, want, size in (("0", means[0], 5), ("1", means[1], 5), ("all", np.mean(means), 10)):
+        row = cell(rows, replicate=replicate, **about)
+        assert row["mean"] == pytest.approx(want, abs=6e-7)
+        assert row["low"] - 1e-6 <= row["mean"] <= row["high"] + 1e-6
+        assert (row["n_problems"], row["n_samples"]) == (str(size), str(N))
+        assert (row["metric"], row["rollouts"], row["bank_rollouts"]) == ("pass", str(100 * k), "30")
+
+
+def test_one_row_for_every_combination(rows):
+    keys = [tuple(row[name] for name in ("split", "method", "k", "k_eval", "replicate")) for row in rows]
+    assert len(keys) == len(set(keys)) == 2 * 3 * 3 * 3
+    assert tuple(rows[0]) == at_k.COLUMNS
+
+
+def test_too_few_samples_are_an_error(indexes):
+    with pytest.raises(ValueError, match="pass@7"):
+        at_k.at_k(indexes, (7,), 200)
+
+
+def test_missing_samples_and_indexes(indexes, tmp_path):
+    with pytest.raises(UserError, match=r"none\.json is missing"):
+        at_k.at_k([tmp_path / "none.json"], KS, 200)
+    (tmp_path / "base-id-0" / "samples.parquet").unlink()
+    with pytest.raises(UserError, match=r"base-id-0/samples\.parquet is missing"):
+        at_k.at_k(indexes, KS, 200)
+
+
+def test_read_refuses_what_is_no_table(rows, tmp_path):
+    with pytest.raises(UserError, match=r"none\.csv is missing: make it with `kappo tables`"):
+        at_k.read(tmp_path / "none.csv")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(UserError, match=r"empty\.csv has no column 'task' or no rows"):
+        at_k.read(tmp_path / "empty.csv")
+    at_k.write(tmp_path / "short.csv", [{k: v for k, v in rows[0].items() if k != "high"}])
+    with pytest.raises(UserError, match=r"short\.csv has no column 'high'"):
+        at_k.read(tmp_path / "short.csv")
+
+
+def test_labels():
+    assert at_k.label("base", 0) == "base model"
+    assert at_k.label("apo", 4) == "A*PO k=4"
+    assert at_k.label("grpo", 2) == "GRPO k=2"
+
+
+def test_summary(rows):
+    lines = at_k.summary(rows).splitlines()
+    assert lines[0].split("  ")[-1].strip() == "hard pass@4"
+    assert [line[:14].strip() for line in lines[1:4]] == ["base model", "A*PO k=1", "A*PO k=4"]
+    row = cell(rows, split="hard", method="apo", k=4, k_eval=4, replicate="all")
+    assert lines[3].endswith(f"{100 * row['mean']:.1f} [{100 * row['low']:.1f}, {100 * row['high']:.1f}]")
+    assert lines[-1].startswith("in %, with 95 % bootstrap intervals; id: 10 problems x 6 samples")
+
+
+def test_summary_of_chosen_k(rows):
+    head = at_k.summary(rows, shown=[2]).splitlines()[0]
+    assert head.split() == ["id", "pass@2", "hard", "pass@2"]
+
+
+def test_figure_bytes_depend_on_the_rows_alone(rows, tmp_path):
+    first, second = (pass_at_k(rows, tmp_path / name) for name in ("one", "two"))
+    assert [path.name for path in first] == ["pass_at_k.pdf", "pass_at_k.png", "pass_at_k.csv"]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    assert first[0].read_bytes().startswith(b"%PDF")
+    assert first[1].read_bytes().startswith(b"\x89PNG")
+    changed = [{**row, "mean": 1 - row["mean"]} for row in rows]
+    assert pass_at_k(changed, tmp_path / "three")[0].read_bytes() != first[0].read_bytes()
+
+
+def test_figure_csv_holds_what_is_drawn(rows, tmp_path):
+    path = pass_at_k(rows, tmp_path)[2]
+    with open(path, newline="") as handle:
+        drawn = list(csv.DictReader(handle))
+    want = [{name: str(value) for name, value in row.items()} for row in rows if row["replicate"] == "all"]
+    assert drawn == want

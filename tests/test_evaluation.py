@@ -1,0 +1,146 @@
+import json
+
+import numpy as np
+import pytest
+
+from kappo.evaluation import choose, curve, interval, successes
+from kappo.records import SAMPLES, table
+from kappo.theory.estimators import pass_at_k
+
+RNG = np.random.default_rng(0)
+
+
+def problems(size, ks=2, seed=0):
+    return np.random.default_rng(seed).random((size, ks))
+
+
+def test_successes_of_a_table():
+    columns = {
+        "prompt_id": ["b"] * 3 + ["a"] * 3,
+        "level": [1] * 6,
+        "sample": [0, 1, 2] * 2,
+        "reward": [1.0, 0.0, 1.0, 0.0, 0.0, 0.5],
+        "verdict": ["right"] * 6,
+        "length": [1] * 6,
+    }
+    counts, n = successes(table(columns, SAMPLES))
+    assert (counts.tolist(), n) == ([2, 0], 3)
+
+
+def test_curve_is_the_unbiased_estimate_of_every_problem():
+    counts, ks = np.array([0, 1, 3, 8]), (1, 2, 8)
+    got = curve(counts, 8, ks)
+    assert got.shape == (4, 3)
+    np.testing.assert_allclose(got[:, 0], counts / 8, rtol=1e-15)
+    np.testing.assert_array_equal(got[:, 2], [0, 1, 1, 1])
+    np.testing.assert_array_equal(got[:, 1], pass_at_k(counts, 8, 2))
+
+
+def test_mean_is_exact_and_inside():
+    replicates = [problems(20), problems(30, seed=1), problems(7, seed=2)]
+    mean, low, high = interval(replicates, 500)
+    np.testing.assert_allclose(mean, np.mean([r.mean(axis=0) for r in replicates], axis=0), rtol=1e-14)
+    assert (low < mean).all()
+    assert (mean < high).all()
+
+
+@pytest.mark.parametrize("replicates", [1, 3])
+def test_constant_data_has_no_width(replicates):
+    mean, low, high = interval([np.full((12, 2), 0.25)] * replicates, 200)
+    np.testing.assert_allclose([low, high], [mean, mean], rtol=1e-12)
+    np.testing.assert_allclose(mean, 0.25, rtol=1e-12)
+
+
+def test_draws_are_a_function_of_the_seed():
+    one, same, other = (interval([problems(20)], 300, seed) for seed in (4, 4, 5))
+    np.testing.assert_array_equal(one, same)
+    np.testing.assert_array_equal(one[0], other[0])
+    assert not np.array_equal(one[1], other[1])
+
+
+def test_quantiles_of_a_known_resampling_distribution():
+    """Two problems with values 0 and 1: the resampled mean is 0, 1/2 or 1 with probability 1/4, 1/2, 1/4."""
+    mean, low, high = interval([np.array([[0.0], [1.0]])], 2000)
+    assert (mean, low, high) == (0.5, 0.0, 1.0)
+
+
+def test_width_is_that_of_the_normal_approximation():
+    values = problems(400, ks=1)
+    mean, low, high = interval([values], 2000)
+    error = values.std() / np.sqrt(len(values))
+    np.testing.assert_allclose([mean - low, high - mean], [[1.96 * error]] * 2, rtol=0.1)
+
+
+def test_coverage_of_a_binomial_population():
+    """Problems with p ~ Beta(1, 2), 16 samples each: pass@4 of the population is E[1 - (1 - p)^4] = 2/3."""
+    repeats, size, n = 300, 60, 16
+    counts = RNG.binomial(n, RNG.beta(1, 2, size=(repeats, size)))
+    found = [interval([curve(c, n, (4,))], 200, seed) for seed, c in enumerate(counts)]
+    covered = np.mean([low[0] <= 2 / 3 <= high[0] for _, low, high in found])
+    assert 0.90 <= covered <= 0.99
+
+
+def width(replicates):
+    _, low, high = interval(replicates, 1000)
+    return (high - low)[0]
+
+
+def test_replicates_that_differ_widen_the_interval():
+    values = problems(50, ks=1)
+    same = [values] * 3
+    apart = [values - 0.3, values, values + 0.3]
+    assert width(apart) > 2 * width(same)
+    assert width([np.full((50, 1), v) for v in (0.2, 0.5, 0.8)]) > 0.3
+
+
+def test_replicates_weigh_the_same_whatever_their_size():
+    mean, _, _ = interval([np.zeros((100, 1)), np.ones((2, 1))], 100)
+    assert mean == 0.5
+
+
+def run(folder, name, scores, k=2, method="apo", pressure="binary", **more):
+    checkpoints = [{"step": step, f"pass@{k}": score, "pass@1": 0.99} for step, score in scores.items()]
+    found = {"method": method, "pressure": pressure, "k": k, "checkpoints": checkpoints, **more}
+    (folder / name).mkdir()
+    (folder / name / "validation.json").write_text(json.dumps(found))
+    return folder / name
+
+
+def test_best_checkpoint_of_the_best_run(tmp_path):
+    runs = [
+        run(tmp_path, "one", {25: 0.3, 50: 0.5}, lr=1e-3),
+        run(tmp_path, "two", {25: 0.6, 50: 0.4}, lr=2e-3),
+    ]
+    (row,) = choose(runs)
+    assert (row["run"], row["step"], row["score"], row["lr"], row["candidates"]) == ("two", 25, 0.6, 2e-3, 4)
+    assert row["model"] == str(tmp_path / "two" / "checkpoints" / "step-000025")
+    assert "checkpoints" not in row
+
+
+def test_ties_go_to_the_earlier_step_then_to_the_name(tmp_path):
+    runs = [
+        run(tmp_path, "c", {50: 0.5}),
+        run(tmp_path, "b", {75: 0.5, 25: 0.5}),
+        run(tmp_path, "a", {25: 0.5, 50: 0.5}),
+    ]
+    for order in (runs, runs[::-1]):
+        (row,) = choose(order)
+        assert (row["run"], row["step"]) == ("a", 25)
+    (row,) = choose([run(tmp_path, "0", {50: 0.5}), runs[1]])
+    assert (row["run"], row["step"]) == ("b", 25)
+
+
+def test_arms_are_chosen_apart_each_by_its_own_k(tmp_path):
+    runs = [
+        run(tmp_path, "k2", {25: 0.9}),
+        run(tmp_path, "k4", {25: 0.1, 50: 0.2}, k=4),
+        run(tmp_path, "none", {25: 0.3}, k=1, pressure="none"),
+        run(tmp_path, "other", {25: 0.4}, method="grpo"),
+    ]
+    chosen = {(row["method"], row["pressure"], row["k"]): (row["run"], row["step"]) for row in choose(runs)}
+    assert chosen == {
+        ("apo", "binary", 2): ("k2", 25),
+        ("apo", "binary", 4): ("k4", 50),
+        ("apo", "none", 1): ("none", 25),
+        ("grpo", "binary", 2): ("other", 25),
+    }

@@ -1,0 +1,232 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from kappo import compose, studies
+from kappo.errors import UserError
+from kappo.studies import plan, points
+
+CHECKOUT = Path(__file__).parent.parent
+
+
+def stages(*overrides):
+    config = compose.compose(list(overrides))
+    cell = studies.cell(config)
+    return {
+        "base": cell.base.id,
+        "bank": cell.bank.id,
+        "calibration": cell.calibration.id,
+        "run": cell.run.id,
+        "evaluation of the base": studies.evaluation_place(config, "base").id,
+        "evaluation of the run": studies.evaluation_place(config, cell.run.id).id,
+    }
+
+
+EVALUATIONS = {"evaluation of the base", "evaluation of the run"}
+RUN = {"run", "evaluation of the run"}
+EVERY = {"base", "bank", "calibration", *RUN}
+
+
+@pytest.mark.parametrize(
+    ("override", "changed"),
+    [
+        ("tracking=disabled", set()),
+        ("tracking.project=other", set()),
+        ("runtime.threads=4", set()),
+        ("runtime.micro_batch_size=2", set()),
+        ("paths.results=elsewhere", set()),
+        ("eval.k=[1,2]", set()),
+        ("eval.bootstrap=500", set()),
+        ("beta=0.2", {"calibration", *RUN}),
+        ("k=2", {"calibration", *RUN}),
+        ("pressure=none", {"calibration", *RUN}),
+        ("lr=1e-3", RUN),
+        ("seed=1", RUN),
+        ("method.loss_scale=per_beta", RUN),
+        ("eval.validation_samples=64", RUN),
+        ("bank.samples_per_prompt=8", {"bank", "calibration", *RUN}),
+        ("rollout.temperature=0.7", {"bank", "calibration", *RUN, *EVALUATIONS}),
+        ("replicate=1", {*EVERY, *EVALUATIONS}),
+        ("model.layers=3", EVERY),
+        ("model.warmup.steps=5", EVERY),
+        ("eval.samples_per_problem=512", EVALUATIONS),
+    ],
+)
+def test_a_setting_changes_exactly_the_stages_that_depend_on_it(override, changed):
+    before, after = stages(), stages(override)
+    assert {name for name in before if before[name] != after[name]} == changed
+
+
+def test_name_of_the_study_changes_no_id():
+    one, other = (studies.cell(compose.compose([], {"study": name})) for name in ("one", "other"))
+    assert [p.id for p in (one.base, one.bank, one.calibration, one.run)] == [
+        p.id for p in (other.base, other.bank, other.calibration, other.run)
+    ]
+
+
+def test_paths_move_folders_only():
+    cell = studies.cell(compose.compose(["paths.results=elsewhere"]))
+    assert cell.run.folder == Path("elsewhere/runs") / cell.run.id
+    assert cell.base.folder.parent == Path("elsewhere/models")
+
+
+def run_python(code, seed="0"):
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=CHECKOUT, check=True
+    )
+    return json.loads(done.stdout)
+
+
+HEAVY = ("torch", "transformers", "wandb", "matplotlib")
+PROGRAM = f"""
+import json, sys
+import kappo, kappo.studies, kappo.cli
+early = [name for name in {HEAVY} if name in sys.modules]
+found = kappo.studies.plan("embedded", ["tracking=disabled"])
+ids = [[c.base.id, c.bank.id, c.calibration.id, c.run.id] for c in found.cells]
+print(json.dumps([ids, early, [name for name in {HEAVY} if name in sys.modules]]))
+"""
+
+
+def test_ids_are_the_same_in_every_process_and_planning_is_light():
+    want = [[c.base.id, c.bank.id, c.calibration.id, c.run.id] for c in plan("embedded").cells]
+    for seed in ("1", "2"):
+        ids, early, late = run_python(PROGRAM, seed)
+        assert ids == want
+        assert early == late == []
+
+
+def test_import_of_the_package_alone_is_lighter_still():
+    heavy = (*HEAVY, "hydra", "pyarrow", "scipy")
+    code = f"import json, sys, kappo; print(json.dumps([n for n in {heavy} if n in sys.modules]))"
+    assert run_python(code) == []
+
+
+def test_points_expand_lists_in_order():
+    grid = [{"method": "apo", "k": [1, 2], "beta": [0.1, 0.2]}, {"method": "apo", "k": 8}]
+    assert points(grid) == [
+        {"method": "apo", "k": 1, "beta": 0.1},
+        {"method": "apo", "k": 1, "beta": 0.2},
+        {"method": "apo", "k": 2, "beta": 0.1},
+        {"method": "apo", "k": 2, "beta": 0.2},
+        {"method": "apo", "k": 8},
+    ]
+
+
+GRID = "grid=[{{method:apo,pressure:binary,k:{k},beta:[0.1],lr:[6e-4]}}]"
+
+
+def test_cells_are_replicates_by_grid():
+    found = plan("embedded", [GRID.format(k="[1,4]")], replicates=2)
+    assert [(c.config.replicate, c.config.k) for c in found.cells] == [(0, 1), (0, 4), (1, 1), (1, 4)]
+    assert len({c.bank.id for c in found.cells}) == 2
+    assert len({c.calibration.id for c in found.cells}) == 4
+    assert found.runs(1) == [c.run.id for c in found.cells[2:]]
+    assert set(found.tests) == {(r, t) for r in (0, 1) for t in ("rules_id", "rules_hard")}
+    assert found.tests[1, "rules_hard"].data.split == "hard"
+    assert found.tests[1, "rules_hard"].replicate == 1
+
+
+def test_equal_runs_are_one():
+    assert len(plan("embedded", [GRID.format(k="[1,2,1]")]).cells) == 2
+    assert len(plan("embedded", ["k=4"]).cells) == 1
+
+
+def test_overrides_reach_every_cell_and_win_over_the_study():
+    found = plan("embedded", ["train.steps=5", "bank.samples_per_prompt=4", "lr=1e-3"])
+    assert {(c.config.train.steps, c.config.bank.samples_per_prompt, c.config.lr) for c in found.cells} == {
+        (5, 4, 1e-3)
+    }
+    assert plan("embedded").cells[0].config.bank.samples_per_prompt == 30
+
+
+def test_overrides_of_the_study_itself():
+    found = plan("embedded", ["data.test=[rules_id]", "replicates=[3]"])
+    assert found.study.data.test == ["rules_id"]
+    assert list(found.tests) == [(3, "rules_id")]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["grid=[]"], r"grid = \[\]: expected at least one entry"),
+        (["grid=[3]"], r"grid\[0\] = 3: expected settings"),
+        (["grid=[{method:apo,pressure:binary,kk:[2]}]"], r"kk = 2: no such setting; did you mean 'k'"),
+        (["grid=[{method:apoo}]"], "method = 'apoo'.*did you mean 'apo'"),
+        (["grid=[{method:apo,pressure:none,k:[4]}]"], "k = 4 with pressure = none"),
+        (["replicates=[]"], r"replicates = \[\]: expected at least one"),
+        (["replicates=[1,1]"], r"replicates = \[1, 1\]: expected at least one, each a different"),
+        (["replicates=[-1]"], "replicate = -1: expected a whole number >= 0"),
+        (["replicates=3"], "replicates = 3: expected a list"),
+        (["grid=[{method:apo,pressure:binary,k:[]}]"], r"grid\[0\].k = \[\]: expected at least one value"),
+        (["k=1,2"], "k=1,2: one value expected"),
+        (["data.test=[]"], r"data.test = \[\]: expected at least one"),
+        (["name=../x"], "name = .*names a folder"),
+        (["figures=[pass_at_q]"], "did you mean 'pass_at_k'"),
+        (["train.stepz=3"], "train.stepz = 3: no such setting"),
+        (["train.prompts_per_step=1000"], "train.prompts_per_step = 1000 with data.problems = 512"),
+        (["replicates=[1"], "cannot be parsed"),
+    ],
+)
+def test_bad_studies(overrides, message):
+    with pytest.raises(UserError, match=message):
+        plan("embedded", overrides)
+
+
+@pytest.mark.parametrize("replicates", [0, -2])
+def test_number_of_replicates(replicates):
+    with pytest.raises(UserError, match=f"replicates = {replicates}"):
+        plan("embedded", [], replicates)
+
+
+def test_unknown_study():
+    with pytest.raises(UserError, match=r"study = 'embeded': no file conf/study/embeded.yaml; did you mean 'embedded'"):
+        plan("embeded")
+
+
+def test_local_conf_is_searched_first(tmp_path, monkeypatch):
+    for name, text in {
+        "method/mine.yaml": "_target_: kappo.methods.apo.APO\nloss_scale: per_beta\n",
+        "tracking/offline.yaml": "mode: offline\nproject: local\n",
+        "study/own.yaml": (CHECKOUT / "conf/study/embedded.yaml").read_text().replace("name: embedded", "name: own"),
+    }.items():
+        (tmp_path / "conf" / name).parent.mkdir(parents=True)
+        (tmp_path / "conf" / name).write_text(text)
+    shipped = compose.compose([])
+    monkeypatch.chdir(tmp_path)
+    local = compose.compose([])
+    assert {"apo", "mine"} <= set(compose.choices("method"))
+    assert compose.compose(["method=mine"]).method.loss_scale == "per_beta"
+    assert (local.method, local.tracking.project) == (shipped.method, "local")
+    assert plan("own").study.name == "own"
+    monkeypatch.undo()
+    assert compose.compose([]) == shipped
+    with pytest.raises(UserError, match="method = 'mine'"):
+        compose.compose(["method=mine"])
+
+
+def test_resolved_configs_are_written_once(tmp_path):
+    found = plan("embedded", [f"paths.results={tmp_path}"])
+    studies.write(found)
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "embedded" / "cells").iterdir()}
+    assert {found.cell_file(c.run.id) for c in found.cells} <= set(files)
+    for c in found.cells:
+        assert compose.check(OmegaConf.to_container(OmegaConf.load(found.cell_file(c.run.id)))) == c.config
+    studies.write(found)
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+
+
+def test_overrides_with_a_plus_win_over_the_grid():
+    assert {c.config.k for c in plan("embedded", ["++k=8"]).cells} == {8}
+
+
+def test_test_sets_ignore_what_is_said_of_the_training_data():
+    plain_plan, changed = plan("embedded"), plan("embedded", ["data.problems=256"])
+    assert changed.cells[0].bank.id != plain_plan.cells[0].bank.id
+    assert changed.test_slice(0, "rules_hard") == plain_plan.test_slice(0, "rules_hard")
