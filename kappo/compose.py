@@ -70,60 +70,78 @@ def _composed(group_overrides: tuple[str, ...], folder: str) -> Any:
     return _with_hydra("config", group_overrides)
 
 
+@lru_cache(maxsize=1)
+def _parser() -> Any:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create()
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Any:
+    from hydra.errors import HydraException
+
+    try:
+        override = _parser().parse_override(text)
+    except HydraException as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"override {text!r} cannot be parsed: {reason}. Expected key=value") from None
+    if not override.key_or_group or override.is_delete():
+        raise UserError(f"override {text!r}: expected key=value, such as k=4")
+    return override
+
+
+def parse_value(text: str) -> Any:
+    """The value of an override key=value as Hydra reads it. Raises UserError."""
+    return _parse(text).value()
+
+
+def _values(override: Any) -> list[Any]:
+    if not override.is_sweep_override():
+        return [override.value()]
+    return [_parse(f"x={v}").value() for v in override.sweep_string_iterator()]
+
+
 def split_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
     """Overrides -> (group choices, {setting: values}); sweeps have several values.
 
     Raises UserError for what cannot be parsed, an unknown group choice or an unknown setting, with near misses.
     """
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
     from omegaconf import OmegaConf
 
-    parser = OverridesParser.create()
-    chosen: list[str] = []
+    chosen: dict[str, list[Any]] = {}
     scalars: dict[str, list[Any]] = {}
+    texts = []
     for text in overrides:
-        try:
-            override = parser.parse_override(text)
-        except HydraException as error:
-            reason = str(error).splitlines()[0]
-            raise UserError(f"override {text!r} cannot be parsed: {reason}. Expected key=value") from None
-        key = override.key_or_group
-        if not key or override.is_delete():
-            raise UserError(f"override {text!r}: expected key=value, such as k=4")
+        override = _parse(text)
+        key, values = override.key_or_group, _values(override)
         if key.split(".")[0] == "hydra" or key.startswith("hydra/"):
             continue
-        if override.is_sweep_override():
-            values = [parser.parse_override(f"x={v}").value() for v in override.sweep_string_iterator()]
-        else:
-            values = [override.value()]
-        if key.split("/")[0].split("@")[0] in groups() and "." not in key:
-            for value in values:
-                if value not in choices(key):
-                    raise UserError(
-                        f"{override.get_key_element()} = {value!r}: no file conf/{key}/{value}.yaml; "
-                        f"{near_misses(str(value), choices(key))}"
-                    )
-            chosen.append(text)
-        else:
+        if key not in groups():
             scalars[key] = values
-    first = [text.split("=")[0] + "=" + str(_first(text, parser)) for text in chosen]
-    known = _composed(tuple(first), str(Path.cwd()))
+            continue
+        for value in values:
+            if value not in choices(key):
+                raise UserError(
+                    f"{override.get_key_element()} = {value!r}: no file conf/{key}/{value}.yaml; "
+                    f"{near_misses(str(value), choices(key))}"
+                )
+        texts.append(text)
+        chosen[override.get_key_element()] = values
+    known = _composed(tuple(f"{key}={values[0]}" for key, values in chosen.items()), str(Path.cwd()))
     for key, values in scalars.items():
         if OmegaConf.select(known, key, default=_NOTHING) is _NOTHING:
             paths = _paths(OmegaConf.to_container(known, resolve=False)) + groups()
-            raise UserError(f"{key} = {values[0]!r}: no such setting; {near_misses(key.lstrip('+~'), paths)}")
-    return chosen, scalars
+            raise UserError(f"{key} = {values[0]!r}: no such setting; {near_misses(key, paths)}")
+    return texts, scalars
 
 
 def sweep_points(overrides: Sequence[str], sweeping: bool) -> list[list[str]]:
     """The single points of a sweep, as override lists. Raises UserError for a list of values without -m."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
     split_overrides(overrides)
-    parser, axes = OverridesParser.create(), []
+    axes = []
     for text in overrides:
-        override = parser.parse_override(text)
+        override = _parse(text)
         if not override.is_sweep_override():
             axes.append([text])
         elif not sweeping:
@@ -131,17 +149,6 @@ def sweep_points(overrides: Sequence[str], sweeping: bool) -> list[list[str]]:
         else:
             axes.append([f"{override.get_key_element()}={v}" for v in override.sweep_string_iterator()])
     return [list(point) for point in itertools.product(*axes)]
-
-
-def _is_sweep(text: str) -> bool:
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    return OverridesParser.create().parse_override(text).is_sweep_override()
-
-
-def _first(text: str, parser: Any) -> Any:
-    override = parser.parse_override(text)
-    return next(iter(override.sweep_string_iterator())) if override.is_sweep_override() else override.value()
 
 
 def _paths(node: Any, where: str = "") -> list[str]:
@@ -161,7 +168,7 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
     from omegaconf.errors import OmegaConfBaseException
 
     chosen, scalars = split_overrides(overrides)
-    several = [text for text in overrides if _is_sweep(text)]
+    several = [text for text in overrides if _parse(text).is_sweep_override()]
     if several:
         raise UserError(f"{several[0]}: one value expected here; sweep with kappo train -m, or list values in a grid")
     node = _composed(tuple(chosen), str(Path.cwd())).copy()
@@ -203,14 +210,3 @@ def load_study(name: str) -> Any:
     from omegaconf import OmegaConf
 
     return OmegaConf.to_container(_with_hydra(f"study/{name}", ()), resolve=True)
-
-
-def parse_value(text: str, value: str) -> Any:
-    """The value of an override as Hydra reads it. Raises UserError."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    try:
-        return OverridesParser.create().parse_override(f"x={value}").value()
-    except HydraException as error:
-        raise UserError(f"override {text!r} cannot be parsed: {str(error).splitlines()[0]}") from None

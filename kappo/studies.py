@@ -179,12 +179,12 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     node = load_study(name)
     rest = []
     for text in overrides:
-        key, _, value = text.lstrip("+").partition("=")
+        key = _key(text)
         if key in own:
             target, parts = node, key.split(".")
             for part in parts[:-1]:
                 target = target[part]
-            target[parts[-1]] = parse_value(text, value)
+            target[parts[-1]] = parse_value(text)
         else:
             rest.append(text)
     if replicates is not None:
@@ -198,10 +198,10 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
         raise UserError(f"name = {study.name!r}: expected letters, digits, '_', '-' and '.': it names a folder")
 
     settings = {f"bank.{key}": value for key, value in plain(study.bank).items()} | study.settings
-    given = {r.lstrip("+").partition("=")[0] for r in rest}
+    given = {_key(r) for r in rest}
     settings = {k: v for k, v in settings.items() if k not in given}
     common = [f"model={study.model}", f"data@validation={study.data.validation}"]
-    train = [*common, f"data={study.data.train}", *rest]
+    train = [f"data={study.data.train}", *common]
     # What is said of `data` is said of the training data: a test set is what its own file says.
     kept_for_tests = [r for r in rest if not r.startswith(("data.", "data="))]
     for_tests = {k: v for k, v in settings.items() if not k.startswith("data.")}
@@ -209,14 +209,23 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     for replicate in study.replicates:
         fixed = {"study": study.name, "replicate": replicate}
         for point in points(study.grid):
-            groups = [f"{key}={point[key]}" for key in ("method", "pressure") if key in point]
-            scalars = {key: value for key, value in point.items() if key not in ("method", "pressure")}
-            kept = {k: v for k, v in scalars.items() if k not in given}
-            cells.append(cell(compose([*groups, *train], {**settings, **kept, **fixed})))
+            named = [f"{key}={point[key]}" for key in ("method", "pressure") if key in point]
+            kept = {k: v for k, v in point.items() if k not in given | {"method", "pressure"}}
+            cells.append(cell(compose([*_unless(given, named + train), *rest], {**settings, **kept, **fixed})))
         for test in study.data.test:
-            tests[replicate, test] = compose([*common, *kept_for_tests, f"data={test}"], {**for_tests, **fixed})
+            tests[replicate, test] = compose(
+                [*_unless(given, common), *kept_for_tests, f"data={test}"], {**for_tests, **fixed}
+            )
     unique = {c.run.id: c for c in cells}
     return Plan(study, Path(cells[0].config.paths.results), list(unique.values()), tests)
+
+
+def _key(override: str) -> str:
+    return override.lstrip("+").partition("=")[0]
+
+
+def _unless(given: set[str], choices: list[str]) -> list[str]:
+    return [choice for choice in choices if _key(choice) not in given]
 
 
 def _bad_replicates(value: Any) -> Any:

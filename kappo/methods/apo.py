@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from kappo.methods.base import Batch, Signal, Source
+from kappo.methods.base import Batch, Need, Signal, Source
 from kappo.pressure import Interface
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class APO:
 
     source: ClassVar[Source] = "policy"
     samples_per_prompt: ClassVar[int] = 1
-    needs_reference: ClassVar[bool] = True
+    needs: ClassVar[frozenset[Need]] = frozenset({"ref_logprobs"})
     interface: ClassVar[Interface] = "reward"
     pressures: ClassVar[tuple[str, ...]] = ("none", "binary")
 

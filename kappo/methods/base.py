@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Source = Literal["policy", "demonstrations"]
+Need = Literal["ref_logprobs"]
 Signal = Mapping[str, NDArray[np.float64]]
 """Arrays whose first axis is the loss unit; they are cut into micro-batches and handed to `loss` as tensors."""
 
@@ -33,7 +34,7 @@ class Batch:
 
 
 class Method(Protocol):
-    """source: where completions come from. samples_per_prompt: N. needs_reference: whether ref_logprobs are used.
+    """source: where completions come from. samples_per_prompt: N. needs: what of a Batch costs extra.
 
     interface: the side of the pressure that it takes; pressures: names of the pressure classes it can take.
     loss returns (units,), averaged over all units, or (units, T), averaged over all completion tokens.
@@ -41,7 +42,7 @@ class Method(Protocol):
 
     source: ClassVar[Source]
     samples_per_prompt: ClassVar[int]
-    needs_reference: ClassVar[bool]
+    needs: ClassVar[frozenset[Need]]
     interface: ClassVar[Interface]
     pressures: ClassVar[tuple[str, ...]]
 

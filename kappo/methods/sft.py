@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from kappo.methods.base import Batch, Signal, Source
+from kappo.methods.base import Batch, Need, Signal, Source
 from kappo.pressure import Interface
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class SFT:
     source: ClassVar[Source] = "demonstrations"
     samples_per_prompt: ClassVar[int] = 1
-    needs_reference: ClassVar[bool] = False
+    needs: ClassVar[frozenset[Need]] = frozenset()
     interface: ClassVar[Interface] = "reward"
     pressures: ClassVar[tuple[str, ...]] = ()
 

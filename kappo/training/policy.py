@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
 
 from kappo import streams
 from kappo.config import Config, choice_name
 from kappo.evaluation import curve, sample_problems, successes
 from kappo.folders import Place, locked
-from kappo.logprobs import Sequences, pack, token_logprobs
+from kappo.logprobs import pack
 from kappo.methods.base import Batch, Method
 from kappo.models import load_model
 from kappo.pressure import Pressure, Rows
@@ -37,7 +37,7 @@ def kept_steps(config: Config) -> list[int]:
 class PolicySource:
     """Makes a step's units by sampling from the learner's model."""
 
-    def __init__(self, config: Config, model: Any, reference: Any, tokenizer: Any, rows: Rows):
+    def __init__(self, config: Config, model: Any, reference: RolloutEngine, tokenizer: Any, rows: Rows):
         self.config, self.model, self.reference, self.tokenizer, self.rows = config, model, reference, tokenizer, rows
         self.data = cast(Any, config.data)
         self.method = cast(Method, config.method)
@@ -59,36 +59,33 @@ class PolicySource:
         verdicts = [g.verdict for _, g in graded]
         check_failed_share(verdicts, config.eval.max_failed_share, f"training step {step + 1}")
 
-        prompts = [p.token_ids for p in prompts_of(drawn, self.tokenizer) for _ in range(n)]
-        sequences = pack(prompts, [c.token_ids for c, _ in graded], self.tokenizer.pad_token_id)
+        prompts = prompts_of(drawn, self.tokenizer)
+        tokens = [c.token_ids for c, _ in graded]
+        sequences = pack([p.token_ids for p in prompts for _ in range(n)], tokens, self.tokenizer.pad_token_id)
         mask = sequences.mask.numpy().astype(np.float64)
-        reference = self._reference_logprobs(sequences) if self.method.needs_reference else np.zeros_like(mask)
+        reference = np.zeros_like(mask)
+        if "ref_logprobs" in self.method.needs:
+            for row, values in zip(reference, self.reference.score(prompts, [c for c, _ in graded]), strict=True):
+                row[: len(values)] = values
         rewards = np.array([g.score for _, g in graded]).reshape(len(drawn), n)
         adapted = self.pressure.adapt(rewards, self.rows.take(picks), self.method.interface)
         signal = self.method.signal(Batch(mask, reference, adapted))
         return Units(sequences, signal), self._about(graded, reference, adapted.scale * adapted.reward)
-
-    def _reference_logprobs(self, sequences: Sequences) -> np.ndarray:
-        size, width = self.config.runtime.micro_batch_size, sequences.mask.shape[1]
-        with torch.inference_mode():
-            parts = [
-                token_logprobs(self.reference, sequences.rows(low, low + size), self.engine.temperature, width)[0]
-                for low in range(0, len(sequences.ids), size)
-            ]
-        return torch.cat(parts).double().numpy()
 
     def _about(
         self, graded: list[tuple[Completion, Grade]], reference: np.ndarray, targets: np.ndarray
     ) -> dict[str, float]:
         """kl: the k1 estimate of KL(policy || reference) in nats a completion."""
         behaviour = np.array([sum(c.logprobs) for c, _ in graded])
+        known = "ref_logprobs" in self.method.needs
+        kl = {"kl": float((behaviour - reference.sum(axis=1)).mean())} if known else {}
         return {
             "reward": float(np.mean([g.score for _, g in graded])),
             "adapted_reward": float(targets.mean()),
-            "kl": float((behaviour - reference.sum(axis=1)).mean()),
             "length": float(np.mean([len(c.token_ids) for c, _ in graded])),
             "failed_share": failed_share([g.verdict for _, g in graded]),
             "rollouts": float(len(graded)),
+            **kl,
         }
 
 
@@ -98,10 +95,10 @@ def train(config: Config, place: Place, base: Path, rows: Rows) -> None:
         if not work:
             return
         model, tokenizer = load_model(base, config.runtime.threads)
-        reference, _ = load_model(base, config.runtime.threads)
-        reference.requires_grad_(False)
         method = cast(Method, config.method)
         engine = cast(RolloutEngine, config.rollout)
+        reference = copy(engine)
+        reference.load(load_model(base, config.runtime.threads)[0], tokenizer, 0)
         learner = Learner(model, config.train, engine.temperature, config.runtime.micro_batch_size)
         source = PolicySource(config, model, reference, tokenizer, rows)
         keep = kept_steps(config)
