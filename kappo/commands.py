@@ -132,6 +132,7 @@ def evaluate(arguments: list[str]) -> None:
 
 def tables(arguments: list[str]) -> None:
     from kappo.figures import at_k
+    from kappo.folders import vouch
     from kappo.records import write_text
 
     parser = _parser("tables", "Evaluations -> at_k.csv and a printed summary.")
@@ -146,6 +147,8 @@ def tables(arguments: list[str]) -> None:
     )
     write_text(a.output / "summary.txt", text + "\n")
     at_k.write(a.output / "at_k.csv", rows)
+    made = [a.output / "at_k.csv", a.output / "summary.txt"]
+    vouch(a.output, "tables", {"k": a.k, "bootstrap": a.bootstrap}, a.indexes, made)
     print(text)
 
 
@@ -154,6 +157,7 @@ def figures(arguments: list[str]) -> None:
     from kappo.config import check
     from kappo.figures import at_k
     from kappo.figures.pass_at_k import pass_at_k
+    from kappo.folders import vouch
     from kappo.tracking import Tracker, progress
 
     drawers = {"pass_at_k": pass_at_k}
@@ -165,6 +169,7 @@ def figures(arguments: list[str]) -> None:
     a = parser.parse_args(arguments)
     rows = at_k.read(a.table)
     made = [path for name in progress(a.figures, "figures") for path in drawers[name](rows, a.output)]
+    vouch(a.output, "figures", {"figures": a.figures}, [a.table], made)
     print("\n".join(map(str, made)))
     if a.cell:
         config = check(load(a.cell))

@@ -11,14 +11,14 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from kappo.errors import UserError
-from kappo.records import Manifest, read_json, sha256, write_json
+from kappo.records import Manifest, fingerprint, read_json, sha256, write_json
 
 LOCK = ".lock"
 MANIFEST = "manifest.json"
@@ -85,6 +85,14 @@ class Place:
 
     def mark(self) -> None:
         write_json(self.folder / DONE, {"id": self.id, "manifest": sha256(self.folder / MANIFEST)})
+
+
+def vouch(folder: Path, kind: str, slice: Mapping[str, Any], inputs: Sequence[Path], files: Sequence[Path]) -> None:
+    """A manifest for files that are made from files: hashes of both, and the settings used."""
+    upstream = {path.name: sha256(path) for path in inputs}
+    id = f"{kind}-{fingerprint([dict(slice), upstream])[:8]}"
+    hashes = {path.name: sha256(path) for path in sorted(files)}
+    write_json(folder / MANIFEST, asdict(Manifest(kind, id, dict(slice), upstream, len(files), hashes)))
 
 
 @contextmanager
