@@ -9,6 +9,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, workflow.basedir)
 from kappo import studies
 from kappo.errors import UserError
+from kappo.processes import end_with_parent
 
 try:
     PLAN = studies.plan(
@@ -20,6 +21,8 @@ try:
 except UserError as error:
     raise WorkflowError(f"\n{error}")
 
+if os.environ.pop("KAPPO_RUNNER", ""):
+    end_with_parent()
 os.environ["KAPPO_WORKFLOW"] = "1"
 RESULTS, STUDY = str(PLAN.results), str(PLAN.folder)
 CELLS = f"{STUDY}/cells"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -13,6 +11,7 @@ from typing import Any, NoReturn, cast
 from kappo import __version__
 from kappo.commands import COMMANDS
 from kappo.errors import UserError, near_misses
+from kappo.processes import end_with_parent
 
 USAGE = """usage: kappo VERB ...
 
@@ -36,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run one verb and exit: 0 done, 2 an error that the user can mend."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if "KAPPO_WORKFLOW" in os.environ:
-        _end_with_parent()
+        end_with_parent()
     try:
         _dispatch(arguments)
     except UserError as error:
@@ -76,18 +75,6 @@ def _dispatch(arguments: list[str]) -> None:
         COMMANDS[verb](rest)
     else:
         raise UserError(f"no verb {verb!r}: {near_misses(verb, [*STAGES, *COMMANDS])}")
-
-
-def _end_with_parent() -> None:
-    """Leave when the workflow that started this job is gone: every write is atomic, so any moment is a good one."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(75)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _stage_verb(verb: str, rest: list[str]) -> None:

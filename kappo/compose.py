@@ -97,9 +97,16 @@ def parse_value(text: str) -> Any:
 
 
 def _values(override: Any) -> list[Any]:
+    from hydra.errors import HydraException
+
     if not override.is_sweep_override():
         return [override.value()]
-    return [_parse(f"x={v}").value() for v in override.sweep_string_iterator()]
+    try:
+        return [_parse(f"x={v}").value() for v in override.sweep_string_iterator()]
+    except HydraException:
+        raise UserError(
+            f"{override.input_line}: expected one value, or a list or range of values to sweep over"
+        ) from None
 
 
 def split_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
@@ -117,6 +124,8 @@ def split_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, list
         key, values = override.key_or_group, _values(override)
         if key.split(".")[0] == "hydra" or key.startswith("hydra/"):
             continue
+        if any(isinstance(value, dict) for value in values):
+            raise UserError(f"{key} = {values[0]!r}: expected one setting at a time, such as bank.samples_per_prompt=8")
         if key not in groups():
             scalars[key] = values
             continue
@@ -176,7 +185,7 @@ def compose(overrides: Sequence[str], values: Mapping[str, Any] | None = None) -
         for key, options in scalars.items():
             OmegaConf.update(node, key, options[0], force_add=True)
         for key, value in (values or {}).items():
-            if OmegaConf.select(node, key, default=_NOTHING) is _NOTHING:
+            if OmegaConf.select(node, key, default=_NOTHING) is _NOTHING or isinstance(value, Mapping):
                 paths = _paths(OmegaConf.to_container(node, resolve=False))
                 raise UserError(f"{key} = {value!r}: no such setting; {near_misses(key, paths)}")
             OmegaConf.update(node, key, value, force_add=True)

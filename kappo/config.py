@@ -290,6 +290,11 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
             f"k = {c.k} with pressure = none: nothing would use k; set k=1, or pressure=binary",
         ),
         (
+            getattr(pressure, "k", c.k) != c.k or pressure.beta != c.beta,
+            f"k = {c.k}, beta = {c.beta:g} with pressure = {plain(pressure)}: set k and beta, it follows",
+        ),
+        (not c.paths.results.strip(), "paths.results = '': expected a folder, such as results"),
+        (
             bool(supported) and name not in supported,
             f"pressure = {name} with method = {choice_name(method)}: this method takes {', '.join(supported)}",
         ),

@@ -57,7 +57,7 @@ def run_place(c: Config) -> Place:
         "rollout": plain(c.rollout),
         "validation": {"data": plain(c.validation), "samples": c.eval.validation_samples, "k": c.k},
     }
-    slug = f"{choice_name(method)}-k{c.k}-beta{c.beta:g}-lr{c.lr:g}-r{c.replicate}"
+    slug = f"{choice_name(method)}-k{c.k}-beta{c.beta:g}-lr{c.train.lr:g}-r{c.replicate}"
     return _place(c.paths.results, "run", "runs", slug, slice, upstream)
 
 
@@ -68,6 +68,10 @@ def evaluation_place(c: Config, model: str) -> Place:
     slice = {"data": plain(data), "eval": sampled, "rollout": plain(c.rollout), "replicate": c.replicate}
     slug = f"{data.task}-{data.split}-n{c.eval.samples_per_problem}"
     return _place(c.paths.results, "evaluation", "evaluations", slug, slice, {"model": model})
+
+
+FIXED = ("replicate", "study")
+"""Settings of a run that its study decides."""
 
 
 @dataclass(frozen=True)
@@ -194,16 +198,20 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
         _bad_replicates(study.replicates)
     if not study.data.test:
         raise UserError("data.test = []: expected at least one test set, such as [rules_id, rules_hard]")
+    if not study.figures:
+        raise UserError("figures = []: expected at least one, such as [pass_at_k]")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", study.name):
         raise UserError(f"name = {study.name!r}: expected letters, digits, '_', '-' and '.': it names a folder")
 
     settings = {f"bank.{key}": value for key, value in plain(study.bank).items()} | study.settings
     given = {_key(r) for r in rest}
+    for key in given.intersection(FIXED):
+        raise UserError(f"{key} is decided by the study: set replicates=[3,4], or choose another study file")
     settings = {k: v for k, v in settings.items() if k not in given}
     common = [f"model={study.model}", f"data@validation={study.data.validation}"]
     train = [f"data={study.data.train}", *common]
     # What is said of `data` is said of the training data: a test set is what its own file says.
-    kept_for_tests = [r for r in rest if not r.startswith(("data.", "data="))]
+    kept_for_tests = [r for r in rest if not (_key(r) == "data" or _key(r).startswith("data."))]
     for_tests = {k: v for k, v in settings.items() if not k.startswith("data.")}
     cells, tests = [], {}
     for replicate in study.replicates:
@@ -242,6 +250,9 @@ def points(grid: Sequence[Any]) -> list[dict[str, Any]]:
             raise UserError(
                 f"grid[{i}] = {entry!r}: expected settings, such as {{method: apo, pressure: binary, k: [1]}}"
             )
+        odd = [key for key in entry if not isinstance(key, str) or key in FIXED]
+        if odd:
+            raise UserError(f"grid[{i}] sets {odd[0]!r}: expected names of settings, other than {', '.join(FIXED)}")
         empty = [key for key, value in entry.items() if value == []]
         if empty:
             raise UserError(f"grid[{i}].{empty[0]} = []: expected at least one value")

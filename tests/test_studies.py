@@ -230,3 +230,28 @@ def test_test_sets_ignore_what_is_said_of_the_training_data():
     plain_plan, changed = plan("embedded"), plan("embedded", ["data.problems=256"])
     assert changed.cells[0].bank.id != plain_plan.cells[0].bank.id
     assert changed.test_slice(0, "rules_hard") == plain_plan.test_slice(0, "rules_hard")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("replicate=3", "replicate is decided by the study"),
+        ("bank={samples_per_prompt:4}", "one setting at a time"),
+        ("pressure.k=8", "it follows"),
+        ("k=interval(1,4)", "expected one value"),
+        ("method=glob(*)", "expected one value"),
+        ("figures=[]", "expected at least one"),
+        ("paths.results=''", "expected a folder"),
+        ("grid=[{1:2}]", r"grid\[0\] sets 1"),
+        ("grid=[{method:apo,replicate:[0,1]}]", r"grid\[0\] sets 'replicate'"),
+        ("settings={data:{problems:16}}", "data = "),
+    ],
+)
+def test_what_would_be_ignored_or_contradict_is_refused(override, message):
+    with pytest.raises(UserError, match=message):
+        plan("embedded", [override])
+
+
+def test_test_sets_ignore_training_data_however_it_is_written():
+    for text in ("data.problems=256", "+data.problems=256", "++data.problems=256"):
+        assert plan("embedded", [text]).tests[0, "rules_hard"].data.problems == 96

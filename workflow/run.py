@@ -73,7 +73,9 @@ def run_snakemake(arguments: argparse.Namespace, lock: int) -> tuple[int, bool]:
     if arguments.snakemake and arguments.snakemake[0].startswith("-"):
         command.remove("--")
     nothing = False
-    with subprocess.Popen(command, stderr=subprocess.PIPE, pass_fds=[lock]) as process:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, pass_fds=[lock], env={**os.environ, "KAPPO_RUNNER": "1"}
+    ) as process:
         assert process.stderr is not None
         for line in iter(process.stderr.readline, b""):
             nothing |= NOTHING.encode() in line

@@ -117,7 +117,13 @@ def train(config: Config, place: Place, base: Path, rows: Rows) -> None:
 def describe(config: Config) -> dict[str, Any]:
     """What tables and selection group a run by."""
     method, pressure = (choice_name(plug) for plug in (config.method, config.pressure))
-    numbers = {"k": config.k, "beta": config.beta, "lr": config.lr, "replicate": config.replicate, "seed": config.seed}
+    numbers = {
+        "k": config.k,
+        "beta": config.beta,
+        "lr": config.train.lr,
+        "replicate": config.replicate,
+        "seed": config.seed,
+    }
     return {"method": method, "pressure": pressure, **numbers}
 
 

@@ -71,24 +71,28 @@ def test_an_evaluation_killed_between_models_ends_with_the_same_bytes(finished: 
     assert digests(tmp_path / "results") == digests(finished / "results")
 
 
-def kill_workflow_at(folder: Path, trace: str) -> None:
-    """Kill the workflow, but not its stages, once a file of this pattern exists; they must end by themselves."""
+def kill_at(folder: Path, trace: str, victims: str) -> None:
+    """Start the workflow; once a file of this pattern exists kill -9 its runner, or its runner and Snakemake.
+
+    Everything else, the stages above all, must end by itself.
+    """
     command = [sys.executable, str(ROOT / "workflow" / "run.py"), "--study", "smoke", "--cores", "2"]
     process = subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.DEVNULL)
     while not any((folder / "results").glob(trace)):
         assert process.poll() is None, f"the workflow ended without {trace}"
         time.sleep(0.01)
     family = psutil.Process(process.pid).children(recursive=True)
-    stages = [p for p in family if "kappo" in p.cmdline()]
-    for victim in [*(p for p in family if p not in stages), psutil.Process(process.pid)]:
-        victim.kill()
+    if victims == "runner and snakemake":
+        for child in [child for child in family if "snakemake" in child.cmdline()]:
+            child.kill()
+    process.kill()
     process.wait()
-    _, alive = psutil.wait_procs(stages, timeout=30)
-    assert not alive, "a stage outlived its workflow"
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert not alive, f"outlived the workflow: {[child.cmdline() for child in alive]}"
 
 
 def test_a_workflow_killed_twice_leaves_no_orphans_and_ends_with_the_same_bytes(finished: Path, tmp_path: Path) -> None:
-    kill_workflow_at(tmp_path, "banks/*/chunks/00000.parquet")
-    kill_workflow_at(tmp_path, "runs/*/checkpoints/*/state.json")
+    kill_at(tmp_path, "banks/*/chunks/00000.parquet", "runner")
+    kill_at(tmp_path, "runs/*/checkpoints/*/state.json", "runner and snakemake")
     run_study(tmp_path)
     assert digests(tmp_path / "results") == digests(finished / "results")
