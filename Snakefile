@@ -12,12 +12,17 @@ from kappo.errors import UserError
 from kappo.processes import end_with_parent
 
 try:
+    if unknown := set(config) - {"study", "set", "replicates"}:
+        raise UserError(
+            f"--config {sorted(unknown)[0]}=...: expected study, set or replicates"
+        )
     PLAN = studies.plan(
         str(config.get("study", "embedded")),
-        overrides=shlex.split(str(config.get("set") or "")),
+        overrides=studies.split_settings(str(config.get("set") or "")),
         replicates=config.get("replicates"),
     )
     studies.write(PLAN)
+    PLAN.drop_stale_marks()
 except UserError as error:
     raise WorkflowError(f"\n{error}")
 

@@ -41,7 +41,7 @@ def calibrate(arguments: list[str]) -> None:
         "--cell", type=Path, help="a resolved config whose tracking settings are used (default: no W&B)"
     )
     a = parser.parse_args(arguments)
-    bank_id = read_json(a.bank / "manifest.json")["id"]
+    bank_id = read_json(a.bank / "manifest.json", ["id"])["id"]
     ids, rewards = by_prompt(read_table(a.bank / "bank.parquet", BANK), "reward")
     cell = check(load(a.cell)) if a.cell else None
     tracking, study = (cell.tracking, cell.study) if cell else (Tracking("disabled"), "sweep")
@@ -99,11 +99,13 @@ def evaluate(arguments: list[str]) -> None:
     runs = [m for m in a.models if (m / "validation.json").is_file()]
     models: list[dict[str, Any]] = []
     for folder in (m for m in a.models if m not in runs):
-        manifest = read_json(folder / folders.MANIFEST)
+        manifest = read_json(folder / folders.MANIFEST, ["id", "slice"])
         arm = {"method": "base", "pressure": "none", "k": 0, "rollouts": 0, "bank_rollouts": 0}
         about = {"id": manifest["id"], "model": str(folder), "replicate": manifest["slice"].get("replicate", 0)}
         models.append({**arm, **about})
     selected = read_json(a.selection) if a.selection else []
+    if not isinstance(selected, list) or not all(isinstance(row, dict) and "model" in row for row in selected):
+        raise UserError(f"{a.selection} is no file of `kappo select`: make it again")
     selected += [row for run in runs for row in choose([run])]
     models += [{**row, "id": f"{row['run']}@{row['step']}"} for row in selected]
     if not models:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -244,7 +245,7 @@ def _plug(node: Any, path: str, faults: list[str]) -> Any:
     module, name = target.rsplit(".", 1)
     try:
         kind = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a user's module may raise anything when it is imported
         faults.append(f"{path}.{TARGET} = {target!r}: cannot be imported ({error}); expected a dataclass's dotted name")
         return None
     if not dataclasses.is_dataclass(kind):
@@ -292,6 +293,10 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
         (
             getattr(pressure, "k", c.k) != c.k or pressure.beta != c.beta,
             f"k = {c.k}, beta = {c.beta:g} with pressure = {plain(pressure)}: set k and beta, it follows",
+        ),
+        (
+            not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", c.model.name),
+            f"model.name = {c.model.name!r}: expected letters, digits, '_', '-' and '.': it names a folder",
         ),
         (not c.paths.results.strip(), "paths.results = '': expected a folder, such as results"),
         (

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from kappo import streams
 from kappo.config import Config
@@ -24,6 +25,7 @@ from kappo.tracking import Tracker, progress
 
 FILE = "samples.parquet"
 LEVEL = 0.95
+ARM = ("method", "pressure", "k", "replicate", "seed")
 
 Floats = NDArray[np.float64]
 
@@ -94,42 +96,41 @@ def curve(counts: NDArray[np.int64], n: int, ks: Sequence[int]) -> Floats:
 
 
 def interval(replicates: Sequence[Floats], resamples: int, seed: int = 0) -> tuple[Floats, Floats, Floats]:
-    """Mean over problems and replicates with a 95 % percentile bootstrap interval: three arrays (ks,).
+    """Mean over replicates and problems with a 95 % interval: three arrays (ks,).
 
-    replicates: one (problems, ks) array each. Problems are resampled within a replicate and, where there are several,
-    replicates as well; each replicate weighs the same. The draws are a function of the seed.
+    replicates: one (problems, ks) array each; each weighs the same. One replicate: percentile bootstrap over its
+    problems, the draws a function of the seed. Several: Student's t over the replicates' means, cut to the range of
+    the values' possible means [0, 1]; it covers problems and replicates, since each replicate has problems of its own.
     """
-    count = len(replicates)
-    drawn = np.empty((resamples, count, replicates[0].shape[1]))
-    for r, values in enumerate(replicates):
-        size = len(values)
-        u = streams.uniform(seed, f"bootstrap/problems/{r}", np.arange(resamples)[:, None], 0, np.arange(size))
-        picks = (u * size).astype(np.int64)
-        weights = np.zeros((resamples, size))
-        np.add.at(weights, (np.arange(resamples)[:, None], picks), 1.0 / size)
-        drawn[:, r] = weights @ values
-    if count > 1:
-        u = streams.uniform(seed, "bootstrap/replicates", np.arange(resamples)[:, None], 0, np.arange(count))
-        drawn = np.take_along_axis(drawn, (u * count).astype(np.int64)[:, :, None], axis=1)
+    means = np.stack([values.mean(axis=0) for values in replicates])
+    if len(replicates) > 1:
+        error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
+        reach = student.ppf(1 - (1 - LEVEL) / 2, len(means) - 1) * error
+        middle = means.mean(axis=0)
+        return middle, np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
+    values, size = replicates[0], len(replicates[0])
+    u = streams.uniform(seed, "bootstrap/problems/0", np.arange(resamples)[:, None], 0, np.arange(size))
+    weights = np.zeros((resamples, size))
+    np.add.at(weights, (np.arange(resamples)[:, None], (u * size).astype(np.int64)), 1.0 / size)
     tail = (1 - LEVEL) / 2
-    low, high = np.quantile(drawn.mean(axis=1), [tail, 1 - tail], axis=0)
-    return np.mean([values.mean(axis=0) for values in replicates], axis=0), low, high
+    low, high = np.quantile(weights @ values, [tail, 1 - tail], axis=0)
+    return means[0], low, high
 
 
 def choose(runs: Sequence[Path]) -> list[dict[str, Any]]:
-    """For each arm (method, pressure, k) the run and checkpoint with the best validation pass@k_train.
+    """For each arm (method, pressure, k, replicate, seed) the run and checkpoint with the best validation pass@k_train.
 
-    runs: finished run folders of one replicate. Ties go to the earlier step, then to the first run by name. Rows hold
+    runs: finished run folders. Ties go to the earlier step, then to the first run by name. Rows hold
     what describes the run, its id, step, score (a fraction), model folder, and the number of candidates.
     """
     arms: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for folder in runs:
-        found = read_json(folder / "validation.json")
+        found = read_json(folder / "validation.json", (*ARM, "checkpoints"))
         run = {**{k: v for k, v in found.items() if k != "checkpoints"}, "run": folder.name}
         for row in found["checkpoints"]:
             model = folder / "checkpoints" / f"step-{row['step']:06d}"
             candidate = {**run, "step": row["step"], "score": row[f"pass@{run['k']}"], "model": str(model)}
-            arms.setdefault((run["method"], run["pressure"], run["k"]), []).append(candidate)
+            arms.setdefault(tuple(run[name] for name in ARM), []).append(candidate)
     return [
         {**min(rows, key=lambda c: (-c["score"], c["step"], c["run"])), "candidates": len(rows)}
         for rows in arms.values()

@@ -86,6 +86,8 @@ def load_model(folder: Path, threads: int) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder} holds no model (no config.json): make it again with its stage")
     torch.set_num_threads(threads)
     logging.disable_progress_bar()
     try:

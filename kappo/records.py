@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,8 @@ SAMPLES = schema(
 
 def disk_error(error: OSError, path: Path | str) -> UserError | OSError:
     """A full, read-only or forbidden disk as a UserError; other errors as they are."""
+    if error.errno in (errno.ENOTDIR, errno.ENOENT, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG):
+        return UserError(f"{path}: {error.strerror}. Expected another kind of path here; check what you named.")
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
         return UserError(
             f"cannot write {path}: {error.strerror}. What was finished before is kept; free or grant space "
@@ -136,7 +139,8 @@ def write_bytes(path: Path, content: bytes) -> None:
             os.fsync(handle.fileno())
         os.replace(partial, path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise disk_error(error, path) from error
 
 
@@ -156,11 +160,14 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Raises UserError when the file is missing, empty or truncated."""
+def read_json(path: Path, keys: Sequence[str] = ()) -> Any:
+    """Raises UserError when the file is missing, empty or truncated, or, with `keys`, is no object that has them."""
     try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
+        found = json.loads(path.read_text())
+        if keys and not (isinstance(found, dict) and set(keys) <= set(found)):
+            raise UserError(f"{path} is not what it should be: expected an object with {', '.join(keys)}")
+        return found
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path} is missing: rerun the stage that makes it") from None
     except (json.JSONDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
         raise UserError(f"{path} is not valid JSON ({error}): delete it and rerun the stage that makes it") from None

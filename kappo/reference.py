@@ -42,7 +42,14 @@ def rollout(
     """spec.n graded completions of each problem, problem by problem."""
     by_id = {p.id: p for p in problems}
     completions = engine.generate(prompts_of(problems, tokenizer), spec)
-    return [(c, reward.grade(by_id[c.prompt_id], c.text)) for c in completions]
+    return [(c, _grade(reward, by_id[c.prompt_id], c.text)) for c in completions]
+
+
+def _grade(reward: Any, problem: Problem, text: str) -> Grade:
+    try:
+        return reward.grade(problem, text)
+    except Exception:  # a grader's fault on one completion is a verdict, counted and limited like the others
+        return Grade(0.0, "crash")
 
 
 def problem_fingerprint(problems: list[Problem]) -> str:

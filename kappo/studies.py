@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -16,9 +17,9 @@ from typing import Any, Literal, cast
 from kappo.compose import choices, compose, load_study, parse_value, to_yaml
 from kappo.config import Bank, Config, build, choice_name, plain
 from kappo.errors import UserError, near_misses
-from kappo.folders import Place
+from kappo.folders import DONE, MANIFEST, Place
 from kappo.pressure import Interface, Pressure
-from kappo.records import fingerprint, write_if_changed
+from kappo.records import fingerprint, read_json, write_if_changed
 
 
 def _place(results: str, kind: str, folder: str, slug: str, slice: dict[str, Any], upstream: dict[str, str]) -> Place:
@@ -70,7 +71,7 @@ def evaluation_place(c: Config, model: str) -> Place:
     return _place(c.paths.results, "evaluation", "evaluations", slug, slice, {"model": model})
 
 
-FIXED = ("replicate", "study")
+FIXED = ("replicate", "study", "seed")
 """Settings of a run that its study decides."""
 
 
@@ -125,7 +126,13 @@ def cell(config: Config) -> Cell:
             f"train.prompts_per_step = {drawn} with data.problems = {problems}: expected at most {problems}; "
             "lower the one or raise the other"
         )
+    if cast(Any, config.validation).split == cast(Any, config.data).split:
+        raise UserError(
+            f"data and validation are both the {cast(Any, config.data).split!r} split: select on another one"
+        )
     method, pressure = cast(Any, config.method), cast(Pressure, config.pressure)
+    if method.source != "policy":
+        raise UserError(f"method = {choice_name(method)}: it learns from {method.source}; kappo train samples its own")
     bank = bank_place(config)
     calibration = calibration_place(config.paths.results, bank.id, pressure, method.interface)
     return Cell(config, base_place(config), bank, calibration, run_place(config))
@@ -168,7 +175,22 @@ class Plan:
         return self.folder / "cells" / f"{id}.yaml"
 
     def test_file(self, replicate: int, test: str) -> Path:
-        return self.folder / "cells" / f"test-{test}-r{replicate}.yaml"
+        return self.cell_file(f"test-{self.test_slice(replicate, test)}")
+
+    def made_of(self) -> list[str]:
+        """Ids of everything that the study's tables come from: another plan, other tables."""
+        slices = [self.test_slice(replicate, test) for replicate, test in self.tests]
+        return [*(c.run.id for c in self.cells), *(self.base(r) for r in self.study.replicates), *slices]
+
+    def drop_stale_marks(self) -> None:
+        """Unlink done.json and index files whose results are gone, so that the workflow makes them again."""
+        for place in {p.folder: p for c in self.cells for p in (c.base, c.bank, c.calibration, c.run)}.values():
+            if not place.present():
+                (place.folder / DONE).unlink(missing_ok=True)
+        for replicate, test in self.tests:
+            index = self.folder / "evaluations" / f"{test}-r{replicate}.json"
+            if index.is_file() and not _evaluated(index):
+                index.unlink()
 
 
 def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None) -> Plan:
@@ -192,6 +214,8 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
         else:
             rest.append(text)
     if replicates is not None:
+        if not isinstance(replicates, int):
+            _bad_replicates(replicates)
         node["replicates"] = list(range(replicates)) if replicates >= 1 else _bad_replicates(replicates)
     study: Study = build(Study, node)
     if not study.replicates or len(set(study.replicates)) != len(study.replicates):
@@ -205,7 +229,7 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
 
     settings = {f"bank.{key}": value for key, value in plain(study.bank).items()} | study.settings
     given = {_key(r) for r in rest}
-    for key in given.intersection(FIXED):
+    for key in given.intersection(("replicate", "study")):
         raise UserError(f"{key} is decided by the study: set replicates=[3,4], or choose another study file")
     settings = {k: v for k, v in settings.items() if k not in given}
     common = [f"model={study.model}", f"data@validation={study.data.validation}"]
@@ -224,8 +248,40 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
             tests[replicate, test] = compose(
                 [*_unless(given, common), *kept_for_tests, f"data={test}"], {**for_tests, **fixed}
             )
+    _check_splits(cells, [cast(Any, config.data).split for (r, _), config in tests.items() if r == study.replicates[0]])
     unique = {c.run.id: c for c in cells}
     return Plan(study, Path(cells[0].config.paths.results), list(unique.values()), tests)
+
+
+def _check_splits(cells: Sequence[Cell], tested: Sequence[str]) -> None:
+    if len(set(tested)) < len(tested):
+        raise UserError(
+            f"data.test: two test sets share a split ({', '.join(tested)}); tables tell them apart by split"
+        )
+    for c in cells:
+        for name in ("data", "validation"):
+            split = cast(Any, getattr(c.config, name)).split
+            if split in tested:
+                raise UserError(
+                    f"the test set's split {split!r} is used as {name}, too: a test needs prompts of its own"
+                )
+
+
+def _evaluated(index: Path) -> bool:
+    try:
+        return all((Path(entry["folder"]) / MANIFEST).is_file() for entry in read_json(index))
+    except (UserError, KeyError, TypeError):
+        return False
+
+
+def split_settings(text: str) -> list[str]:
+    """Overrides in one string, quoted as in a shell. Raises UserError for an open quote."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UserError(
+            f"set = {text!r}: {error}; expected overrides with spaces between, such as 'k=4 lr=1e-3'"
+        ) from None
 
 
 def _key(override: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from tqdm import tqdm
 
 from kappo.config import Config
+from kappo.errors import UserError
 from kappo.records import write_json
 
 T = TypeVar("T")
@@ -62,7 +63,12 @@ class Tracker:
     def open(self, offset: int = 0) -> Tracker:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.handle = open(self.path, "ab")  # noqa: SIM115 - closed in `close`
-        self.handle.truncate(min(offset, self.handle.tell()))
+        if self.handle.tell() < offset:
+            raise UserError(
+                f"{self.path} has {self.handle.tell()} bytes, its checkpoint says {offset}: put the file back, or "
+                f"delete {self.folder / 'checkpoints'} to start this stage again"
+            )
+        self.handle.truncate(offset)
         note = _read_note(self.run_note)
         self.sent = int(note.get("wandb_step", -1))
         self.note: dict[str, Any] = {"started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "git": _git_head()}
@@ -75,7 +81,18 @@ class Tracker:
         os.environ.setdefault("WANDB_SILENT", "true")
         import wandb
 
-        self.run = wandb.init(
+        try:
+            self.run = self._init_wandb(wandb, id)
+        except wandb.Error as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(
+                f"tracking.mode = {self.mode!r}: W&B does not answer ({reason}); log in, or set "
+                "tracking=offline and sync later"
+            ) from None
+        self.note["wandb_id"] = self.run.id
+
+    def _init_wandb(self, wandb: Any, id: str | None) -> Any:
+        return wandb.init(
             project=self.project,
             id=id,
             name=self.folder.name,
@@ -85,9 +102,10 @@ class Tracker:
             mode=cast(Any, self.mode),
             dir=str(self.folder),
             resume="allow" if self.mode == "online" else None,
-            settings=wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True),
+            settings=wandb.Settings(
+                init_timeout=30, console="off", silent=True, x_disable_stats=True, x_disable_meta=True
+            ),
         )
-        self.note["wandb_id"] = self.run.id
 
     def _write_note(self) -> None:
         write_json(self.run_note, {**self.note, "wandb_step": self.sent})
@@ -128,9 +146,10 @@ class Tracker:
 
 def _read_note(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text())
+        found = json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _git_head() -> str | None:

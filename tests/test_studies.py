@@ -255,3 +255,32 @@ def test_what_would_be_ignored_or_contradict_is_refused(override, message):
 def test_test_sets_ignore_training_data_however_it_is_written():
     for text in ("data.problems=256", "+data.problems=256", "++data.problems=256"):
         assert plan("embedded", [text]).tests[0, "rules_hard"].data.problems == 96
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["data.split=validation"], "split"),
+        (["data=rules_hard", "train.prompts_per_step=16"], "'hard' is used as data"),
+        (["data@validation=rules_id"], "'id' is used as validation"),
+        (["data.test=[rules_id,rules_validation]"], "'validation' is used as validation"),
+        (["data.test=[rules]"], "'train' is used as data"),
+        (["method=sft"], "no file conf/method/sft.yaml"),
+    ],
+)
+def test_no_prompt_serves_twice(overrides, message):
+    with pytest.raises(UserError, match=message):
+        plan("embedded", overrides)
+
+
+def test_stale_marks_are_dropped(tmp_path):
+    found = plan("smoke", [f"paths.results={tmp_path}"])
+    bank = found.cells[0].bank
+    bank.folder.mkdir(parents=True)
+    (bank.folder / "done.json").write_text("{}")
+    index = found.folder / "evaluations" / "rules_id-r0.json"
+    index.parent.mkdir(parents=True)
+    index.write_text('[{"folder": "nowhere"}]')
+    found.drop_stale_marks()
+    assert not (bank.folder / "done.json").exists()
+    assert not index.exists()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -27,19 +28,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="workflow/run.py", description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--study", default="embedded", help="a file of conf/study/")
     parser.add_argument("--replicates", type=int, help="run replicates 0 .. N - 1 (default: the study's own list)")
-    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="jobs at a time")
+    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="jobs at a time, at least 1")
     parser.add_argument("--set", default="", help="overrides, such as 'train.steps=50 tracking=disabled'")
     parser.add_argument("snakemake", nargs="*", help="further arguments for Snakemake, after --")
     arguments = parser.parse_args()
+    if arguments.cores < 1:
+        parser.error(f"--cores {arguments.cores}: expected at least 1")
     started = time.monotonic()
     try:
-        plan = studies.plan(arguments.study, shlex.split(arguments.set), arguments.replicates)
+        plan = studies.plan(arguments.study, studies.split_settings(arguments.set), arguments.replicates)
         lock = acquire(plan.results / ".workflow.lock", f"the workflow of {plan.results}/", grace=0)
     except UserError as error:
         print(f"kappo: error: {error}", file=sys.stderr)
         return 2
     with lock:
-        code, nothing = run_snakemake(arguments, lock.fileno())
+        try:
+            code, nothing = run_snakemake(arguments, lock.fileno())
+        except KeyboardInterrupt:
+            print("\nInterrupted; finished parts are kept. Run the same command to go on.", file=sys.stderr)
+            return 130
     if code:
         print(
             "\nThe study stopped early; finished parts are kept. Mend the error above and run it again.",
@@ -51,13 +58,22 @@ def main() -> int:
     return 0
 
 
+def snakemake_here() -> bool:
+    """Whether a Snakemake of this user's own lives in this folder: its lock is then not stale."""
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        called = any(Path(word).name in ("snakemake", "Snakefile") for word in process.info["cmdline"] or ())
+        if called and process.info["cwd"] == os.getcwd() and process.pid != os.getpid():
+            return True
+    return False
+
+
 def run_snakemake(arguments: argparse.Namespace, lock: int) -> tuple[int, bool]:
     """Exit code, and whether there was nothing to do. Children inherit the lock: it lives as long as Snakemake does."""
     snakemake = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     config = ["--config", f"study={arguments.study}", f"set={arguments.set}"]
     if arguments.replicates is not None:
         config.append(f"replicates={arguments.replicates}")
-    if any(Path(".snakemake/locks").glob("*")):
+    if any(Path(".snakemake/locks").glob("*")) and not snakemake_here():
         subprocess.run([*snakemake, "--cores", "1", *config, "--unlock"], check=False, capture_output=True)
     command = [
         *snakemake,

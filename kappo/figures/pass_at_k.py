@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kappo.figures import style
-from kappo.figures.at_k import Row, label
+from kappo.figures.at_k import Row, arms_of
 
 TITLES = {"id": "in distribution", "hard": "hard"}
 
@@ -16,12 +16,12 @@ def pass_at_k(rows: Sequence[Row], folder: Path) -> list[Path]:
     plt = style.pyplot()
     drawn = [row for row in rows if row["replicate"] == "all" and row["metric"] == "pass"]
     splits = list(dict.fromkeys(row["split"] for row in drawn))
-    arms = list(dict.fromkeys((row["method"], row["k"]) for row in drawn))
+    arms = arms_of(drawn)
     trained = [arm for arm in arms if arm[0] != "base"]
     figure, axes = plt.subplots(1, len(splits), figsize=(style.WIDTH, 2.35), squeeze=False)
     for axis, split in zip(axes[0], splits, strict=True):
-        for arm in [*(arm for arm in arms if arm[0] == "base"), *trained]:
-            line = [row for row in drawn if row["split"] == split and (row["method"], row["k"]) == arm]
+        for arm, name in arms.items():
+            line = [r for r in drawn if r["split"] == split and (r["method"], r["pressure"], r["k"]) == arm]
             line.sort(key=lambda row: row["k_eval"])
             place = trained.index(arm) if arm in trained else -1
             colour = style.BASE if place < 0 else style.COLOURS[place % len(style.COLOURS)]
@@ -33,7 +33,7 @@ def pass_at_k(rows: Sequence[Row], folder: Path) -> list[Path]:
                 color=colour,
                 marker=marker,
                 linestyle="--" if place < 0 else "-",
-                label=label(*arm),
+                label=name,
                 zorder=3,
             )
             axis.fill_between(

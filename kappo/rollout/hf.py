@@ -29,7 +29,7 @@ KEEP_SHARE = 0.75
 class HFEngine:
     """temperature of the sampling distribution (no top-p, no top-k); batch_size: rows that run together."""
 
-    temperature: float = within(1.0, above=0)
+    temperature: float = within(1.0, at_least=1e-3)
     max_new_tokens: int = within(16, at_least=1)
     batch_size: int = within(1024, at_least=1)
     _loaded: Any = field(default=None, init=False, repr=False, compare=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,10 @@ def latest(run: Path) -> State | None:
     """The newest committed checkpoint that can be resumed, or None."""
     for folder in sorted(run.glob("step-*"), reverse=True):
         if (folder / STATE).is_file() and (folder / OPTIMIZER).is_file():
-            return State(**read_json(folder / STATE))
+            state = State(**read_json(folder / STATE, [f.name for f in fields(State)]))
+            if folder.name != folder_name(state.step):
+                raise UserError(f"{folder / STATE} says step {state.step}: delete {folder} and run again")
+            return state
     return None
 
 

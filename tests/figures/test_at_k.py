@@ -87,8 +87,33 @@ def test_one_row_for_every_combination(rows):
 
 
 def test_too_few_samples_are_an_error(indexes):
-    with pytest.raises(ValueError, match="pass@7"):
+    with pytest.raises(UserError, match=r"--k 7: .* holds 6 samples"):
         at_k.at_k(indexes, (7,), 200)
+
+
+@pytest.mark.parametrize(("ks", "resamples"), [((0,), 200), ((1, 1), 200), ((), 200), ((1,), 0)])
+def test_impossible_k_and_resamples(indexes, ks, resamples):
+    with pytest.raises(UserError, match="expected"):
+        at_k.at_k(indexes, ks, resamples)
+
+
+def test_an_index_twice_is_refused(indexes):
+    with pytest.raises(UserError, match="is there twice"):
+        at_k.at_k([*indexes, indexes[0]], KS, 200)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "[1]", '[{"task": "rules"}]'])
+def test_foreign_indexes(tmp_path, content):
+    (tmp_path / "index.json").write_text(content)
+    with pytest.raises(UserError, match="no index file"):
+        at_k.at_k([tmp_path / "index.json"], KS, 200)
+
+
+def test_arms_that_differ_in_pressure_alone_stay_apart(rows):
+    twins = [{**row, "pressure": "none"} for row in rows if row["method"] == "apo" and row["k"] == 1]
+    text = at_k.summary([*rows, *twins])
+    assert "A*PO k=1 (binary)" in text
+    assert "A*PO k=1 (none)" in text
 
 
 def test_missing_samples_and_indexes(indexes, tmp_path):
@@ -122,7 +147,7 @@ def test_summary(rows):
     assert [line[:14].strip() for line in lines[1:4]] == ["base model", "A*PO k=1", "A*PO k=4"]
     row = cell(rows, split="hard", method="apo", k=4, k_eval=4, replicate="all")
     assert lines[3].endswith(f"{100 * row['mean']:.1f} [{100 * row['low']:.1f}, {100 * row['high']:.1f}]")
-    assert lines[-1].startswith("in %, with 95 % bootstrap intervals; id: 10 problems x 6 samples")
+    assert "replicates); id: 10 problems x 6 samples" in lines[-1]
 
 
 def test_summary_of_chosen_k(rows):

@@ -13,5 +13,5 @@ rule evaluate:
     message:
         "test on {wildcards.test}, replicate {wildcards.replicate}"
     shell:
-        "{KAPPO} evaluate {params.base} --selection {input.selection} --index {output}"
-        " --cell {CELLS}/test-{wildcards.test}-r{wildcards.replicate}.yaml"
+        "{KAPPO} evaluate {params.base:q} --selection {input.selection:q} --index {output:q}"
+        " --cell {CELLS:q}/test-{params.slice}.yaml"

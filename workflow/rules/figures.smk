@@ -13,10 +13,11 @@ rule tables:
     params:
         k=",".join(map(str, PLAN.cells[0].config.eval.k)),
         bootstrap=PLAN.cells[0].config.eval.bootstrap,
+        made_of=PLAN.made_of(),
     message:
         "tables"
     shell:
-        "{KAPPO} tables {input} --k {params.k} --bootstrap {params.bootstrap} -o {STUDY}/tables"
+        "{KAPPO} tables {input:q} --k {params.k} --bootstrap {params.bootstrap} -o {STUDY:q}/tables"
 
 
 rule figures:
@@ -33,4 +34,4 @@ rule figures:
     message:
         "figures"
     shell:
-        "{KAPPO} figures {input} --figures {params.names} -o {STUDY}/figures --cell {CELLS}/study.yaml"
+        "{KAPPO} figures {input:q} --figures {params.names} -o {STUDY:q}/figures --cell {CELLS:q}/study.yaml"

@@ -7,7 +7,7 @@ rule base:
     message:
         "base model {wildcards.base}"
     shell:
-        "{KAPPO} base --cell {CELLS}/{wildcards.base}.yaml"
+        "{KAPPO} base --cell {CELLS:q}/{wildcards.base}.yaml"
 
 
 rule bank:
@@ -18,7 +18,7 @@ rule bank:
     message:
         "reference bank {wildcards.bank}"
     shell:
-        "{KAPPO} bank --cell {CELLS}/{wildcards.bank}.yaml"
+        "{KAPPO} bank --cell {CELLS:q}/{wildcards.bank}.yaml"
 
 
 rule calibrate:
@@ -33,4 +33,4 @@ rule calibrate:
     message:
         "coefficients {wildcards.calibration}"
     shell:
-        "{KAPPO} calibrate {params.bank} --results {RESULTS} --cell {CELLS}/study.yaml {params.arguments}"
+        "{KAPPO} calibrate {params.bank:q} --results {RESULTS:q} --cell {CELLS:q}/study.yaml {params.arguments}"

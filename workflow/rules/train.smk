@@ -10,7 +10,7 @@ rule train:
     message:
         "train and validate {wildcards.run}"
     shell:
-        "{KAPPO} train --cell {CELLS}/{wildcards.run}.yaml"
+        "{KAPPO} train --cell {CELLS:q}/{wildcards.run}.yaml"
 
 
 rule select:
@@ -25,4 +25,4 @@ rule select:
     message:
         "select checkpoints, replicate {wildcards.replicate}"
     shell:
-        "{KAPPO} select {params.runs} -o {output}"
+        "{KAPPO} select {params.runs:q} -o {output:q}"
