@@ -26,8 +26,8 @@ try:
 except UserError as error:
     raise WorkflowError(f"\n{error}")
 
-if os.environ.pop("KAPPO_RUNNER", ""):
-    end_with_parent()
+if runner := os.environ.pop("KAPPO_RUNNER", ""):
+    end_with_parent(int(runner))
 os.environ["KAPPO_WORKFLOW"] = "1"
 RESULTS, STUDY = str(PLAN.results), str(PLAN.folder)
 CELLS = f"{STUDY}/cells"

@@ -9,9 +9,12 @@ import time
 POLL_SECONDS = 0.5
 
 
-def end_with_parent() -> None:
-    """Leave when the parent process is gone: every write is atomic, so any moment is a good one."""
-    parent = os.getppid()
+def end_with_parent(parent: int | None = None) -> None:
+    """Leave when the parent process is gone: every write is atomic, so any moment is a good one.
+
+    parent: its pid, for those who may be called after it has died (default: the parent now).
+    """
+    parent = parent or os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -90,7 +90,7 @@ def run_snakemake(arguments: argparse.Namespace, lock: int) -> tuple[int, bool]:
         command.remove("--")
     nothing = False
     with subprocess.Popen(
-        command, stderr=subprocess.PIPE, pass_fds=[lock], env={**os.environ, "KAPPO_RUNNER": "1"}
+        command, stderr=subprocess.PIPE, pass_fds=[lock], env={**os.environ, "KAPPO_RUNNER": str(os.getpid())}
     ) as process:
         assert process.stderr is not None
         for line in iter(process.stderr.readline, b""):
