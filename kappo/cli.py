@@ -32,7 +32,7 @@ Plain commands:
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run one verb and exit: 0 done, 2 an error that the user can mend."""
+    """Run one verb and exit: 0 done, 2 an error that the user can mend, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if "KAPPO_WORKFLOW" in os.environ:
         end_with_parent()
@@ -52,13 +52,13 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
             raise
         _fail(mended)
     except KeyboardInterrupt:
-        _fail(UserError("interrupted; run the same command again to go on from the last chunk or checkpoint"))
+        _fail(UserError("interrupted; run the same command again to go on from the last chunk or checkpoint"), 130)
     sys.exit(0)
 
 
-def _fail(error: UserError) -> NoReturn:
+def _fail(error: UserError, code: int = 2) -> NoReturn:
     print(f"kappo: error: {error}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
 
 
 def _dispatch(arguments: list[str]) -> None:

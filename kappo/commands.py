@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +42,10 @@ def calibrate(arguments: list[str]) -> None:
         "--cell", type=Path, help="a resolved config whose tracking settings are used (default: no W&B)"
     )
     a = parser.parse_args(arguments)
-    bank_id = read_json(a.bank / "manifest.json", ["id"])["id"]
+    manifest = read_json(a.bank / "manifest.json", ["id", "kind"])
+    if manifest["kind"] != "bank":
+        raise UserError(f"{a.bank} holds a {manifest['kind']}: expected a bank folder, such as results/banks/...")
+    bank_id = manifest["id"]
     ids, rewards = by_prompt(read_table(a.bank / "bank.parquet", BANK), "reward")
     cell = check(load(a.cell)) if a.cell else None
     tracking, study = (cell.tracking, cell.study) if cell else (Tracking("disabled"), "sweep")
@@ -71,7 +75,7 @@ def select(arguments: list[str]) -> None:
     parser.add_argument("runs", nargs="+", type=Path, help="run folders")
     parser.add_argument("-o", "--output", type=Path, required=True)
     a = parser.parse_args(arguments)
-    chosen = choose(a.runs)
+    chosen = [{**row, "model": os.path.relpath(row["model"], a.output.parent)} for row in choose(a.runs)]
     for row in chosen:
         print(
             f"{row['method']} k={row['k']}: step {row['step']} of {row['run']}, validation {100 * row['score']:.1f} %"
@@ -99,13 +103,18 @@ def evaluate(arguments: list[str]) -> None:
     runs = [m for m in a.models if (m / "validation.json").is_file()]
     models: list[dict[str, Any]] = []
     for folder in (m for m in a.models if m not in runs):
-        manifest = read_json(folder / folders.MANIFEST, ["id", "slice"])
+        manifest = read_json(folder / folders.MANIFEST, ["id", "slice", "kind"])
+        if manifest["kind"] != "base model":
+            raise UserError(
+                f"{folder} holds a {manifest['kind']}: expected the folder of a base model or a finished run"
+            )
         arm = {"method": "base", "pressure": "none", "k": 0, "rollouts": 0, "bank_rollouts": 0}
         about = {"id": manifest["id"], "model": str(folder), "replicate": manifest["slice"].get("replicate", 0)}
         models.append({**arm, **about})
     selected = read_json(a.selection) if a.selection else []
     if not isinstance(selected, list) or not all(isinstance(row, dict) and "model" in row for row in selected):
         raise UserError(f"{a.selection} is no file of `kappo select`: make it again")
+    selected = [{**row, "model": str(a.selection.parent / row["model"])} for row in selected]
     selected += [row for run in runs for row in choose([run])]
     models += [{**row, "id": f"{row['run']}@{row['step']}"} for row in selected]
     if not models:
@@ -119,7 +128,8 @@ def evaluate(arguments: list[str]) -> None:
             from kappo.evaluation import evaluate as evaluate_model
 
             evaluate_model(config, place, Path(row["model"]))
-        about = {"task": data.task, "split": data.split, "replicate": config.replicate, "folder": str(place.folder)}
+        where = os.path.relpath(place.folder, a.index.parent) if a.index else str(place.folder)
+        about = {"task": data.task, "split": data.split, "replicate": config.replicate, "folder": where}
         kept = {name: row[name] for name in ("method", "pressure", "k", "rollouts", "bank_rollouts")}
         entries.append({**kept, **about})
         if not a.index:

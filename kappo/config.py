@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import re
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -243,6 +245,8 @@ def _plug(node: Any, path: str, faults: list[str]) -> Any:
         faults.append(f"{path} = {node!r}: expected a choice of conf/{path}/ (its file names a `_target_`)")
         return None
     module, name = target.rsplit(".", 1)
+    if os.getcwd() not in sys.path:  # a user's own module lies where they work, beside their conf/
+        sys.path.append(os.getcwd())
     try:
         kind = getattr(importlib.import_module(module), name)
     except Exception as error:  # a user's module may raise anything when it is imported

@@ -65,7 +65,7 @@ def evaluate(config: Config, place: Place, model_folder: Path) -> None:
         with tracker.open():
             for i, chunk in enumerate(progress(chunks, f"test {data.task}_{data.split}: {place.upstream['model']}")):
                 path = place.folder / "chunks" / f"{i:05d}.parquet"
-                part = _read_chunk(path)
+                part = _read_chunk(path, [p.id for p in chunk for _ in range(spec.n)])
                 if part is None:
                     part = sample_problems(engine, data.reward, chunk, tokenizer, spec)
                     write_table(path, part)
@@ -77,11 +77,13 @@ def evaluate(config: Config, place: Place, model_folder: Path) -> None:
         place.finish([FILE], len(rows), problem_fingerprint(problems))
 
 
-def _read_chunk(path: Path) -> pa.Table | None:
+def _read_chunk(path: Path, ids: list[str]) -> pa.Table | None:
+    """A finished chunk of exactly these problems, or None."""
     try:
-        return read_table(path, SAMPLES) if path.is_file() else None
+        rows = read_table(path, SAMPLES)
     except UserError:
         return None
+    return rows if rows["prompt_id"].to_pylist() == ids else None
 
 
 def successes(samples: pa.Table) -> tuple[NDArray[np.int64], int]:

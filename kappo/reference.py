@@ -73,7 +73,7 @@ def make_bank(config: Config, place: Place, base: Path) -> None:
         with tracker.open():
             for i, chunk in enumerate(progress(chunks, f"bank {place.id}")):
                 path = place.folder / "chunks" / f"{i:05d}.parquet"
-                rows = _read_chunk(path)
+                rows = _read_chunk(path, [p.id for p in chunk for _ in range(spec.n)])
                 if rows is None:
                     graded = rollout(engine, data.reward, chunk, tokenizer, spec)
                     rows = _table(graded, config.replicate)
@@ -85,13 +85,13 @@ def make_bank(config: Config, place: Place, base: Path) -> None:
         place.finish(FILES, len(problems) * spec.n, problem_fingerprint(problems))
 
 
-def _read_chunk(path: Path) -> pa.Table | None:
-    if not (path.is_file() and path.with_name(f"{path.stem}.text.parquet").is_file()):
-        return None
+def _read_chunk(path: Path, ids: list[str]) -> pa.Table | None:
+    """A finished chunk of exactly these prompts, or None."""
     try:
-        return read_table(path, BANK)
+        rows, texts = read_table(path, BANK), read_table(path.with_name(f"{path.stem}.text.parquet"), TEXT)
     except UserError:
         return None
+    return rows if rows["prompt_id"].to_pylist() == texts["prompt_id"].to_pylist() == ids else None
 
 
 def _merge(place: Place, chunks: int, limit: float) -> None:

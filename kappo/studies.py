@@ -269,7 +269,7 @@ def _check_splits(cells: Sequence[Cell], tested: Sequence[str]) -> None:
 
 def _evaluated(index: Path) -> bool:
     try:
-        return all((Path(entry["folder"]) / MANIFEST).is_file() for entry in read_json(index))
+        return all((index.parent / entry["folder"] / MANIFEST).is_file() for entry in read_json(index))
     except (UserError, KeyError, TypeError):
         return False
 

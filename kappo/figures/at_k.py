@@ -54,12 +54,12 @@ def at_k(indexes: Sequence[Path], ks: Sequence[int], resamples: int) -> list[Row
                     f"{index}: {label(entry['method'], entry['k'])} on split {entry['split']!r}, replicate "
                     f"{entry['replicate']} is there twice; name each index once, and give test sets splits of their own"
                 )
-            arm.append(entry)
+            arm.append({**entry, "folder": index.parent / entry["folder"]})
     rows: list[Row] = []
     for (task, split, method, pressure, k), entries in arms.items():
         curves = []
         for entry in entries:
-            path = Path(entry["folder"]) / FILE
+            path = entry["folder"] / FILE
             counts, n = successes(read_table(path, SAMPLES))
             if n < max(ks):
                 raise UserError(f"--k {max(ks)}: {path} holds {n} samples a problem; unbiased pass@k needs n >= k")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from kappo.errors import UserError
 from kappo.figures import style
 from kappo.figures.at_k import Row, arms_of
 
@@ -15,6 +16,8 @@ def pass_at_k(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw the rows of at_k.csv whose replicate is `all` into folder/pass_at_k.{pdf,png,csv}; returns the paths."""
     plt = style.pyplot()
     drawn = [row for row in rows if row["replicate"] == "all" and row["metric"] == "pass"]
+    if not drawn:
+        raise UserError("at_k.csv has no rows of replicate `all`: make it again with `kappo tables`")
     splits = list(dict.fromkeys(row["split"] for row in drawn))
     arms = arms_of(drawn)
     trained = [arm for arm in arms if arm[0] != "base"]

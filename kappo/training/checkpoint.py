@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kappo.errors import UserError
 from kappo.models import WEIGHTS, save_model, save_tensors, tied
-from kappo.records import read_json, write_json
+from kappo.records import read_json, sha256, write_json
 
 if TYPE_CHECKING:
     from kappo.training.learner import Learner
@@ -42,7 +43,8 @@ def save(run: Path, learner: Learner, tokenizer: Any, state: State, keep: list[i
     shutil.rmtree(folder, ignore_errors=True)
     save_model(learner.model, tokenizer, folder)
     save_tensors(optimizer_tensors(learner), folder / OPTIMIZER)
-    write_json(folder / STATE, vars(state))
+    hashes = {name: sha256(folder / name) for name in (WEIGHTS, OPTIMIZER)}
+    write_json(folder / STATE, {**vars(state), "files": hashes})
     for old in sorted(run.glob("step-*")):
         step = int(old.name.split("-")[1])
         if step < state.step and step in keep:
@@ -51,15 +53,26 @@ def save(run: Path, learner: Learner, tokenizer: Any, state: State, keep: list[i
             shutil.rmtree(old)
 
 
-def latest(run: Path) -> State | None:
-    """The newest committed checkpoint that can be resumed, or None."""
+def latest(run: Path, keep: Sequence[int] = ()) -> State | None:
+    """The newest checkpoint that can be resumed, or None: its files are as they were written, and so are those of the
+    steps before it that are in `keep`. Damaged ones are passed over; their steps are then trained again.
+    """
     for folder in sorted(run.glob("step-*"), reverse=True):
-        if (folder / STATE).is_file() and (folder / OPTIMIZER).is_file():
-            state = State(**read_json(folder / STATE, [f.name for f in fields(State)]))
-            if folder.name != folder_name(state.step):
-                raise UserError(f"{folder / STATE} says step {state.step}: delete {folder} and run again")
+        state = _state(folder, (WEIGHTS, OPTIMIZER))
+        if state and all(_state(run / folder_name(step), (WEIGHTS,)) for step in keep if step < state.step):
             return state
     return None
+
+
+def _state(folder: Path, files: Sequence[str]) -> State | None:
+    """The state of a checkpoint whose named files are whole; None for any other folder."""
+    try:
+        found = read_json(folder / STATE, [*(f.name for f in fields(State)), "files"])
+        whole = all(sha256(folder / name) == found["files"][name] for name in files)
+        state = State(found["step"], found["cursor"], found["metrics_bytes"])
+        return state if whole and folder.name == folder_name(state.step) else None
+    except (UserError, OSError, KeyError, TypeError, ValueError):
+        return None
 
 
 def restore(run: Path, learner: Learner, state: State) -> None:

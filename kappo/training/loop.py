@@ -31,7 +31,7 @@ class Loop:
     ) -> None:
         """Train from the latest checkpoint (or from the start) to the last step. Leaves the last weights in learner."""
         checkpoints = self.folder / "checkpoints"
-        state = checkpoint.latest(checkpoints) or checkpoint.State(0, 0, 0)
+        state = checkpoint.latest(checkpoints, self.keep) or checkpoint.State(0, 0, 0)
         if state.step:
             checkpoint.restore(checkpoints, learner, state)
         with tracker.open(state.metrics_bytes):

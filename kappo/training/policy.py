@@ -138,6 +138,8 @@ def validate(config: Config, folder: Path, steps: list[int]) -> list[dict[str, A
         engine.load(model, tokenizer, step)
         spec = SamplingSpec(n, config.replicate, "validate")
         samples = sample_problems(engine, data.reward, problems, tokenizer, spec)
+        verdicts = samples["verdict"].to_pylist()
+        check_failed_share(verdicts, config.eval.max_failed_share, f"validation of {folder.name} at step {step}")
         counts, _ = successes(samples)
         ks = sorted({1, config.k})
         means = curve(counts, n, ks).mean(axis=0)

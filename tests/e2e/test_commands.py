@@ -12,8 +12,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from kappo import records
 from kappo.theory import binary
-from tests.e2e.conftest import environment, kappo
+from tests.e2e.conftest import digests, environment, kappo
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +76,24 @@ def test_a_damaged_file_is_made_again(copy: Path) -> None:
     bank = next((copy / "results" / "banks").iterdir())
     good = (bank / "bank.parquet").read_bytes()
     (bank / "bank.parquet").write_bytes(good[: len(good) // 2])
+    kappo(copy, "bank", "--cell", f"results/smoke/cells/{bank.name}.yaml")
+    assert (bank / "bank.parquet").read_bytes() == good
+
+
+def test_a_damaged_checkpoint_is_trained_again_to_the_same_bytes(finished: Path, copy: Path) -> None:
+    run = next((copy / "results" / "runs").iterdir())
+    weights = run / "checkpoints" / "step-000003" / "model.safetensors"
+    good = weights.read_bytes()
+    weights.write_bytes(good[: len(good) // 2] + bytes(len(good) - len(good) // 2))
+    kappo(copy, "train", "--cell", f"results/smoke/cells/{run.name}.yaml")
+    assert digests(copy / "results") == digests(finished / "results")
+
+
+def test_a_short_chunk_is_sampled_again(copy: Path) -> None:
+    bank = next((copy / "results" / "banks").iterdir())
+    good, chunk = (bank / "bank.parquet").read_bytes(), bank / "chunks" / "00001.parquet"
+    records.write_table(chunk, pq.read_table(chunk).slice(8))
+    (bank / "manifest.json").unlink()
     kappo(copy, "bank", "--cell", f"results/smoke/cells/{bank.name}.yaml")
     assert (bank / "bank.parquet").read_bytes() == good
 
