@@ -16,21 +16,35 @@ try:
         raise UserError(
             f"--config {sorted(unknown)[0]}=...: expected study, set or replicates"
         )
-    PLAN = studies.plan(
-        str(config.get("study", "embedded")),
+    PLANS = studies.plans(
+        str(config.get("study", "embedded,embedded_code")),
         overrides=studies.split_settings(str(config.get("set") or "")),
         replicates=config.get("replicates"),
     )
-    studies.write(PLAN)
-    PLAN.drop_stale_marks()
+    for plan in PLANS.values():
+        studies.write(plan)
+        plan.drop_stale_marks()
 except UserError as error:
     raise WorkflowError(f"\n{error}")
 
 if runner := os.environ.pop("KAPPO_RUNNER", ""):
     end_with_parent(int(runner))
 os.environ["KAPPO_WORKFLOW"] = "1"
-RESULTS, STUDY = str(PLAN.results), str(PLAN.folder)
-CELLS = f"{STUDY}/cells"
+RESULTS = str(next(iter(PLANS.values())).results)
+STUDY = f"{RESULTS}/{{study}}"
+
+
+def stage(kind, id):
+    return studies.find(list(PLANS.values()), kind, id)
+
+
+def cell(kind):
+    """The resolved config of the stage that the rule's wildcard names."""
+    return (
+        lambda w: f"{RESULTS}/{stage(kind, w[kind]).config.study}/cells/{w[kind]}.yaml"
+    )
+
+
 PYTHON = shlex.quote(sys.executable)
 KAPPO = f"exec {PYTHON} -m kappo"  # exec: a job sees its workflow end, and ends too
 
@@ -44,5 +58,4 @@ include: "workflow/rules/figures.smk"
 rule all:
     default_target: True
     input:
-        f"{STUDY}/tables/at_k.csv",
-        rules.figures.output,
+        [f"{RESULTS}/{name}/figures/manifest.json" for name in PLANS],

@@ -183,9 +183,9 @@ def train(config: Any, overrides: list[str]) -> None:
             calibration.calibrate(cell.calibration, ids, rewards, config.pressure, config.method.interface, tracker)
         problems = [p.id for p in config.data.load(config.replicate)]
         rows = calibration.read(cell.calibration.folder / calibration.FILE, problems)
-        from kappo.training.policy import train as train_run
+        from kappo.training.run import train as train_run
 
-        train_run(config, cell.run, cell.base.folder, rows)
+        train_run(config, cell.run, cell.base.folder, cell.bank.folder, rows)
     if "KAPPO_WORKFLOW" not in os.environ:
         _print_validation(read_json(cell.run.folder / "validation.json"))
     print(cell.run.folder)
@@ -193,7 +193,7 @@ def train(config: Any, overrides: list[str]) -> None:
 
 def _print_validation(found: dict[str, Any]) -> None:
     for row in found["checkpoints"]:
-        scores = "  ".join(f"{name} {100 * row[name]:.1f} %" for name in row if name.startswith("pass@"))
+        scores = "  ".join(f"{name} {100 * row[name]:.1f} %" for name in row if "@" in name)
         print(f"step {row['step']:>5}  validation: {scores}  ({row['n_problems']} problems x {row['n_samples']})")
 
 

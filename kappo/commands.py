@@ -27,40 +27,42 @@ def calibrate(arguments: list[str]) -> None:
     from kappo import calibration, studies
     from kappo.compose import load
     from kappo.config import Tracking, build, check
-    from kappo.pressure import Binary, NoPressure, Pressure
+    from kappo.pressure import Binary, NoPressure, Pressure, WinRate
     from kappo.records import BANK, by_prompt, read_json, read_table
     from kappo.tracking import Tracker, progress
 
-    parser = _parser("calibrate", "A bank's rewards -> per-prompt coefficients (KAPPO Algorithm 1). No torch.")
+    parser = _parser("calibrate", "A bank's rewards -> per-prompt coefficients (KAPPO Algorithms 1, 2). No torch.")
     parser.add_argument("bank", type=Path, help="a bank folder made by `kappo bank`")
     parser.add_argument("--k", default="1", help="values of k, such as 1,2,4")
     parser.add_argument("--beta", default="0.1", help="values of beta, such as 0.1,5e-4")
-    parser.add_argument("--pressure", choices=["binary", "none"], default="binary")
+    parser.add_argument("--pressure", choices=["binary", "winrate", "none"], default="binary")
     parser.add_argument("--interface", choices=["reward", "regularization"], default="reward")
     parser.add_argument("--results", default="results", help="coefficients go to RESULTS/calibration/")
-    parser.add_argument(
-        "--cell", type=Path, help="a resolved config whose tracking settings are used (default: no W&B)"
-    )
+    parser.add_argument("--cell", type=Path, help="a run's resolved config: its pressure, its tracking")
     a = parser.parse_args(arguments)
     manifest = read_json(a.bank / "manifest.json", ["id", "kind"])
     if manifest["kind"] != "bank":
         raise UserError(f"{a.bank} holds a {manifest['kind']}: expected a bank folder, such as results/banks/...")
     bank_id = manifest["id"]
     ids, rewards = by_prompt(read_table(a.bank / "bank.parquet", BANK), "reward")
-    cell = check(load(a.cell)) if a.cell else None
-    tracking, study = (cell.tracking, cell.study) if cell else (Tracking("disabled"), "sweep")
+    tracking, study, interface = Tracking("disabled"), "sweep", a.interface
     pressures: list[Pressure] = []
-    for beta in _numbers(float, a.beta, "--beta"):
-        for k in _numbers(int, a.k, "--k"):
-            if a.pressure == "none" and k != 1:
-                raise UserError(f"--k {k} with --pressure none: nothing would use k; drop one of the two")
-            node = {"beta": beta} if a.pressure == "none" else {"k": k, "beta": beta}
-            pressures.append(build(NoPressure if a.pressure == "none" else Binary, node))
+    if a.cell:
+        cell = check(load(a.cell))
+        tracking, study, interface = cell.tracking, cell.study, cast(Any, cell.method).interface
+        pressures.append(cast(Pressure, cell.pressure))
+    else:
+        for beta in _numbers(float, a.beta, "--beta"):
+            for k in _numbers(int, a.k, "--k"):
+                if a.pressure == "none" and k != 1:
+                    raise UserError(f"--k {k} with --pressure none: nothing would use k; drop one of the two")
+                node = {"beta": beta} if a.pressure == "none" else {"k": k, "beta": beta}
+                pressures.append(build({"none": NoPressure, "binary": Binary, "winrate": WinRate}[a.pressure], node))
     made = []
     for pressure in progress(pressures, "calibrate"):
-        place = studies.calibration_place(a.results, bank_id, pressure, a.interface)
+        place = studies.calibration_place(a.results, bank_id, pressure, interface)
         tracker = Tracker(place.folder, tracking.mode, tracking.project, "calibrate", study, place.slice)
-        calibration.calibrate(place, ids, rewards, pressure, a.interface, tracker)
+        calibration.calibrate(place, ids, rewards, pressure, interface, tracker)
         made.append(str(place.folder))
     print("\n".join(made))
 
@@ -69,13 +71,15 @@ def select(arguments: list[str]) -> None:
     from kappo.evaluation import choose
     from kappo.records import write_json
 
-    parser = _parser(
-        "select", "Choose each arm's configuration and checkpoint by pass@k_train on the validation split."
-    )
+    parser = _parser("select", "Choose each arm's configuration and checkpoint by validation score at the trained k.")
     parser.add_argument("runs", nargs="+", type=Path, help="run folders")
+    parser.add_argument("--arms", nargs="+", default=[], help="for each run the arm that it is set apart as, or ''")
     parser.add_argument("-o", "--output", type=Path, required=True)
     a = parser.parse_args(arguments)
-    chosen = [{**row, "model": os.path.relpath(row["model"], a.output.parent)} for row in choose(a.runs)]
+    if a.arms and len(a.arms) != len(a.runs):
+        raise UserError(f"--arms names {len(a.arms)} arms for {len(a.runs)} runs: expected one for each")
+    found = choose(a.runs, a.arms)
+    chosen = [{**row, "model": os.path.relpath(row["model"], a.output.parent)} for row in found]
     for row in chosen:
         print(
             f"{row['method']} k={row['k']}: step {row['step']} of {row['run']}, validation {100 * row['score']:.1f} %"
@@ -86,8 +90,8 @@ def select(arguments: list[str]) -> None:
 def evaluate(arguments: list[str]) -> None:
     from kappo import compose, folders, studies
     from kappo.config import check
-    from kappo.evaluation import choose, curve, interval, successes
-    from kappo.records import SAMPLES, read_json, read_table, write_json
+    from kappo.evaluation import choose, curve, interval
+    from kappo.records import SAMPLES, by_prompt, read_json, read_table, write_json
 
     parser = _parser("evaluate", "Sample a test set with base models and runs (a run: its best validated checkpoint).")
     parser.add_argument("models", nargs="*", type=Path, help="folders of base models and runs")
@@ -108,7 +112,7 @@ def evaluate(arguments: list[str]) -> None:
             raise UserError(
                 f"{folder} holds a {manifest['kind']}: expected the folder of a base model or a finished run"
             )
-        arm = {"method": "base", "pressure": "none", "k": 0, "rollouts": 0, "bank_rollouts": 0}
+        arm = {"method": "base", "pressure": "none", "k": 0, "arm": "", "rollouts": 0, "bank_rollouts": 0}
         about = {"id": manifest["id"], "model": str(folder), "replicate": manifest["slice"].get("replicate", 0)}
         models.append({**arm, **about})
     selected = read_json(a.selection) if a.selection else []
@@ -129,15 +133,16 @@ def evaluate(arguments: list[str]) -> None:
 
             evaluate_model(config, place, Path(row["model"]))
         where = os.path.relpath(place.folder, a.index.parent) if a.index else str(place.folder)
-        about = {"task": data.task, "split": data.split, "replicate": config.replicate, "folder": where}
-        kept = {name: row[name] for name in ("method", "pressure", "k", "rollouts", "bank_rollouts")}
+        about = {"task": data.task, "split": data.split, "metric": data.metric, "folder": where}
+        about |= {"replicate": config.replicate, "run": row.get("run", ""), "step": row.get("step", 0)}
+        kept = {name: row[name] for name in ("method", "pressure", "k", "arm", "rollouts", "bank_rollouts")}
         entries.append({**kept, **about})
         if not a.index:
-            counts, n = successes(read_table(place.folder / "samples.parquet", SAMPLES))
-            means, lows, highs = interval([curve(counts, n, config.eval.k)], config.eval.bootstrap)
+            rewards = by_prompt(read_table(place.folder / "samples.parquet", SAMPLES), "reward")[1]
+            means, lows, highs = interval([curve(rewards, config.eval.k)], config.eval.bootstrap)
             print(row["id"])
             for k, mean, low, high in zip(config.eval.k, means, lows, highs, strict=True):
-                print(f"  pass@{k:<4} {100 * mean:5.1f} % [{100 * low:.1f}, {100 * high:.1f}]")
+                print(f"  {data.metric}@{k:<4} {100 * mean:5.1f} % [{100 * low:.1f}, {100 * high:.1f}]")
     if a.index:
         write_json(a.index, entries)
 

@@ -105,6 +105,7 @@ class Eval:
     problems_per_chunk: int = within(8, at_least=1)
     k: list[int] = within([1, 2, 4, 8, 16, 32, 64, 128], at_least=1)
     validation_samples: int = within(32, at_least=1)
+    train_samples: int = within(32, at_least=1)
     bootstrap: int = within(2000, at_least=100)
     max_failed_share: float = within(0.5, at_least=0, at_most=1)
 
@@ -291,8 +292,12 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
     name = choice_name(pressure)
     return [
         (
-            c.k > 1 and not hasattr(pressure, "k"),
+            c.k > 1 and not hasattr(pressure, "k") and not hasattr(method, "k"),
             f"k = {c.k} with pressure = none: nothing would use k; set k=1, or pressure=binary",
+        ),
+        (
+            getattr(method, "k", c.k) != c.k,
+            f"k = {c.k} with method = {plain(method)}: set k, the method's own follows",
         ),
         (
             getattr(pressure, "k", c.k) != c.k or pressure.beta != c.beta,

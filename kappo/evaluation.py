@@ -16,16 +16,16 @@ from kappo.config import Config
 from kappo.errors import UserError
 from kappo.folders import Place, locked
 from kappo.models import load_model
-from kappo.records import SAMPLES, Problem, by_prompt, read_json, read_table, table, write_table
+from kappo.records import SAMPLES, Problem, read_json, read_table, table, write_table
 from kappo.reference import problem_fingerprint, rollout
 from kappo.rewards.base import check_failed_share
 from kappo.rollout.base import RolloutEngine, SamplingSpec
-from kappo.theory.estimators import pass_at_k
+from kappo.theory.estimators import max_at_k, pass_at_k
 from kappo.tracking import Tracker, progress
 
 FILE = "samples.parquet"
 LEVEL = 0.95
-ARM = ("method", "pressure", "k", "replicate", "seed")
+ARM = ("method", "pressure", "k", "arm", "replicate", "seed")
 
 Floats = NDArray[np.float64]
 
@@ -86,15 +86,12 @@ def _read_chunk(path: Path, ids: list[str]) -> pa.Table | None:
     return rows if rows["prompt_id"].to_pylist() == ids else None
 
 
-def successes(samples: pa.Table) -> tuple[NDArray[np.int64], int]:
-    """Right answers of each problem, and the number of samples n."""
-    _, rewards = by_prompt(samples, "reward")
-    return (rewards == 1.0).sum(axis=1), rewards.shape[1]
-
-
-def curve(counts: NDArray[np.int64], n: int, ks: Sequence[int]) -> Floats:
-    """Unbiased pass@k of every problem, (problems, ks)."""
-    return np.stack([pass_at_k(counts, n, k) for k in ks], axis=1)
+def curve(rewards: Floats, ks: Sequence[int]) -> Floats:
+    """Unbiased max@k of every problem, (problems, ks); rewards: (problems, n). For rewards in {0, 1} it is pass@k."""
+    if np.isin(rewards, (0.0, 1.0)).all():
+        right, n = rewards.sum(axis=1), rewards.shape[1]
+        return np.stack([pass_at_k(right, n, k) for k in ks], axis=1)
+    return np.stack([max_at_k(rewards, k) for k in ks], axis=1)
 
 
 def interval(replicates: Sequence[Floats], resamples: int, seed: int = 0) -> tuple[Floats, Floats, Floats]:
@@ -119,21 +116,23 @@ def interval(replicates: Sequence[Floats], resamples: int, seed: int = 0) -> tup
     return means[0], low, high
 
 
-def choose(runs: Sequence[Path]) -> list[dict[str, Any]]:
-    """For each arm (method, pressure, k, replicate, seed) the run and checkpoint with the best validation pass@k_train.
+def choose(runs: Sequence[Path], arms: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """For each arm (method, pressure, k, arm, replicate, seed) the run and checkpoint with the best validation score.
 
-    runs: finished run folders. Ties go to the earlier step, then to the first run by name. Rows hold
-    what describes the run, its id, step, score (a fraction), model folder, and the number of candidates.
+    runs: finished run folders; arms: the arm that each is set apart as (default: none is). The score is the task's
+    metric at the trained k. Ties go to the earlier step, then to the first run by name. Rows hold what describes the
+    run, its id, step, score (a fraction), model folder, and the number of candidates.
     """
-    arms: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for folder in runs:
-        found = read_json(folder / "validation.json", (*ARM, "checkpoints"))
-        run = {**{k: v for k, v in found.items() if k != "checkpoints"}, "run": folder.name}
-        for row in found["checkpoints"]:
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for folder, arm in zip(runs, arms or [""] * len(runs), strict=True):
+        about = read_json(folder / "validation.json", ("method", "pressure", "k", "replicate", "metric", "checkpoints"))
+        run = {**{k: v for k, v in about.items() if k != "checkpoints"}, "arm": arm, "run": folder.name}
+        for row in about["checkpoints"]:
             model = folder / "checkpoints" / f"step-{row['step']:06d}"
-            candidate = {**run, "step": row["step"], "score": row[f"pass@{run['k']}"], "model": str(model)}
-            arms.setdefault(tuple(run[name] for name in ARM), []).append(candidate)
+            score = row[f"{run['metric']}@{run['k']}"]
+            candidate = {**run, "step": row["step"], "score": score, "model": str(model)}
+            found.setdefault(tuple(run[name] for name in ARM), []).append(candidate)
     return [
         {**min(rows, key=lambda c: (-c["score"], c["step"], c["run"])), "candidates": len(rows)}
-        for rows in arms.values()
+        for rows in found.values()
     ]

@@ -10,12 +10,12 @@ import itertools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from kappo.compose import choices, compose, load_study, parse_value, to_yaml
-from kappo.config import Bank, Config, build, choice_name, plain
+from kappo.config import Bank, Config, build, choice_name, plain, within
 from kappo.errors import UserError, near_misses
 from kappo.folders import DONE, MANIFEST, Place
 from kappo.pressure import Interface, Pressure
@@ -71,8 +71,48 @@ def evaluation_place(c: Config, model: str) -> Place:
     return _place(c.paths.results, "evaluation", "evaluations", slug, slice, {"model": model})
 
 
+TRAIN = "training_problems"
+"""How the evaluation of the training problems is named."""
+
 FIXED = ("replicate", "study", "seed")
 """Settings of a run that its study decides."""
+
+
+Figure = Literal[
+    "at_k", "agreement", "agreement_validation", "pressure", "gain", "prediction", "training", "rollouts", "frontier"
+]
+NEEDS_VALIDATION = ("agreement_validation",)
+NEEDS_TRAIN = ("gain", "prediction")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An arm of a study; method `base` is the base model."""
+
+    method: str
+    k: int = within(0, at_least=0)
+    pressure: str = ""
+    arm: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """left - right at k_eval on a split, paired within replicates, in points of the task's metric.
+
+    at_least, at_most: the claimed bound of the difference; both: it lies between them (equivalence).
+    """
+
+    text: str
+    left: Arm
+    right: Arm
+    split: str
+    k_eval: int = within(at_least=1)
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError(f"claim {self.text!r}: expected at_least or at_most")
 
 
 @dataclass(frozen=True)
@@ -93,7 +133,10 @@ class Study:
     """A study file.
 
     grid: each entry names a method and a pressure and lists k, beta, lr and further settings; lists are multiplied out.
+    Runs that differ in method, pressure or k are arms of their own; of the others, selection keeps the best. An entry's
+    `arm` sets its runs apart, too: a text in which {beta} stands for the run's beta.
     settings: dotted settings for all runs and tests, such as {train.steps: 1000}.
+    claims: see figures/claims.py.
     """
 
     name: str
@@ -104,21 +147,23 @@ class Study:
     settings: dict[str, Any] = field(default_factory=dict)
     bank: Bank = field(default_factory=Bank)
     select: Select = field(default_factory=Select)
-    figures: list[Literal["pass_at_k"]] = field(default_factory=lambda: ["pass_at_k"])
+    figures: list[Figure] = field(default_factory=lambda: ["at_k"])
+    claims: list[Claim] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of the study: its config and the places of its stages."""
+    """One run of the study: its config, the places of its stages, and the arm that it is set apart as ("": none)."""
 
     config: Config
+    arm: str
     base: Place
     bank: Place
     calibration: Place
     run: Place
 
 
-def cell(config: Config) -> Cell:
+def cell(config: Config, arm: str = "") -> Cell:
     """The stages of one run. Raises UserError when a step would draw more prompts than the training data holds."""
     problems, drawn = cast(Any, config.data).problems, config.train.prompts_per_step
     if drawn > problems:
@@ -131,16 +176,19 @@ def cell(config: Config) -> Cell:
             f"data and validation are both the {cast(Any, config.data).split!r} split: select on another one"
         )
     method, pressure = cast(Any, config.method), cast(Pressure, config.pressure)
-    if method.source != "policy":
+    if method.source not in ("policy", "bank"):
         raise UserError(f"method = {choice_name(method)}: it learns from {method.source}; kappo train samples its own")
     bank = bank_place(config)
     calibration = calibration_place(config.paths.results, bank.id, pressure, method.interface)
-    return Cell(config, base_place(config), bank, calibration, run_place(config))
+    return Cell(config, arm, base_place(config), bank, calibration, run_place(config))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A study, resolved. tests: for each replicate and test set the config whose `data` it is."""
+    """A study, resolved. tests: for each replicate and evaluated set of problems the config whose `data` it is.
+
+    Besides the test sets these are the validation and training problems where a figure of the study needs them.
+    """
 
     study: Study
     results: Path
@@ -151,21 +199,11 @@ class Plan:
     def folder(self) -> Path:
         return self.results / self.study.name
 
-    def of(self, kind: Literal["base", "bank", "calibration", "run"], id: str) -> Cell:
-        """The first cell that uses this stage."""
-        return next(c for c in self.cells if getattr(c, kind).id == id)
-
-    def runs(self, replicate: int) -> list[str]:
-        return [c.run.id for c in self.cells if c.config.replicate == replicate]
+    def runs(self, replicate: int) -> list[Cell]:
+        return [c for c in self.cells if c.config.replicate == replicate]
 
     def base(self, replicate: int) -> str:
         return next(c.base.id for c in self.cells if c.config.replicate == replicate)
-
-    def calibrate_arguments(self, calibration: str) -> str:
-        """Arguments of `kappo calibrate` that make these coefficients."""
-        c = self.of("calibration", calibration).config
-        interface = cast(Any, c.method).interface
-        return f"--pressure {choice_name(c.pressure)} --interface {interface} --beta {c.beta!r} --k {c.k}"
 
     def test_slice(self, replicate: int, test: str) -> str:
         """What, besides the models, an evaluation's samples depend on."""
@@ -180,7 +218,7 @@ class Plan:
     def made_of(self) -> list[str]:
         """Ids of everything that the study's tables come from: another plan, other tables."""
         slices = [self.test_slice(replicate, test) for replicate, test in self.tests]
-        return [*(c.run.id for c in self.cells), *(self.base(r) for r in self.study.replicates), *slices]
+        return [*(f"{c.run.id} {c.arm}" for c in self.cells), *(self.base(r) for r in self.study.replicates), *slices]
 
     def drop_stale_marks(self) -> None:
         """Unlink done.json and index files whose results are gone, so that the workflow makes them again."""
@@ -223,7 +261,7 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     if not study.data.test:
         raise UserError("data.test = []: expected at least one test set, such as [rules_id, rules_hard]")
     if not study.figures:
-        raise UserError("figures = []: expected at least one, such as [pass_at_k]")
+        raise UserError("figures = []: expected at least one, such as [at_k]")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", study.name):
         raise UserError(f"name = {study.name!r}: expected letters, digits, '_', '-' and '.': it names a folder")
 
@@ -242,15 +280,49 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
         fixed = {"study": study.name, "replicate": replicate}
         for point in points(study.grid):
             named = [f"{key}={point[key]}" for key in ("method", "pressure") if key in point]
-            kept = {k: v for k, v in point.items() if k not in given | {"method", "pressure"}}
-            cells.append(cell(compose([*_unless(given, named + train), *rest], {**settings, **kept, **fixed})))
+            kept = {k: v for k, v in point.items() if k not in given | {"method", "pressure", "arm"}}
+            config = compose([*_unless(given, named + train), *rest], {**settings, **kept, **fixed})
+            cells.append(cell(config, arm_text(point)))
         for test in study.data.test:
             tests[replicate, test] = compose(
                 [*_unless(given, common), *kept_for_tests, f"data={test}"], {**for_tests, **fixed}
             )
     _check_splits(cells, [cast(Any, config.data).split for (r, _), config in tests.items() if r == study.replicates[0]])
-    unique = {c.run.id: c for c in cells}
+    for replicate in study.replicates:
+        first = next(c.config for c in cells if c.config.replicate == replicate)
+        if set(study.figures).intersection(NEEDS_VALIDATION):
+            tests[replicate, "validation"] = replace(first, data=first.validation)
+        if set(study.figures).intersection(NEEDS_TRAIN):
+            few = replace(first.eval, samples_per_problem=first.eval.train_samples)
+            tests[replicate, TRAIN] = replace(first, eval=few)
+    unique = {(c.run.id, c.arm): c for c in cells}
     return Plan(study, Path(cells[0].config.paths.results), list(unique.values()), tests)
+
+
+def plans(names: str, overrides: Sequence[str] = (), replicates: int | None = None) -> dict[str, Plan]:
+    """The plans of several studies, by name; names: with commas between them. Raises UserError as `plan` does."""
+    made = [plan(name, overrides, replicates) for name in names.split(",")]
+    found = {p.study.name: p for p in made}
+    if len(found) < len(made):
+        raise UserError(f"study = {names!r}: two of these studies have the same name; name each once")
+    return found
+
+
+def find(plans: Sequence[Plan], kind: Literal["base", "bank", "calibration", "run"], id: str) -> Cell:
+    """The first cell of any of the studies that uses this stage."""
+    return next(c for p in plans for c in p.cells if getattr(c, kind).id == id)
+
+
+def arm_text(point: Mapping[str, Any]) -> str:
+    """The point's `arm` with {setting} replaced by the point's value. Raises UserError for a setting it lacks."""
+    text = point.get("arm", "")
+    if not isinstance(text, str):
+        raise UserError(f"arm = {text!r}: expected text, such as 'beta {{beta}}'")
+    for name in re.findall(r"{([^}]*)}", text):
+        if name not in point:
+            raise UserError(f"arm = {text!r}: the entry sets no {name!r}; it sets {', '.join(point)}")
+        text = text.replace(f"{{{name}}}", f"{point[name]:g}" if isinstance(point[name], float) else str(point[name]))
+    return text
 
 
 def _check_splits(cells: Sequence[Cell], tested: Sequence[str]) -> None:
@@ -321,7 +393,7 @@ def write(plan: Plan) -> None:
     """Write the resolved configs that the stages read, each only when its bytes change."""
     texts: dict[Path, Config] = {}
     for c in plan.cells:
-        for place in (c.base, c.bank, c.run):
+        for place in (c.base, c.bank, c.calibration, c.run):
             texts.setdefault(plan.cell_file(place.id), c.config)
     for (replicate, test), config in plan.tests.items():
         texts[plan.test_file(replicate, test)] = config

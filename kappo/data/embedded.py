@@ -93,6 +93,7 @@ class Rules:
     corpus_noise: float = within(0.02, at_least=0, at_most=1)
 
     task = "rules"
+    metric = "pass"
 
     def __post_init__(self) -> None:
         for name in ("level_mix", "corpus_prior"):
@@ -130,8 +131,8 @@ class Rules:
         draw = streams.uniform(
             seed, "rules/corpus", np.arange(step * count, (step + 1) * count)[:, None], 0, np.arange(5)
         )
-        levels = _inverse(self.level_mix, draw[:, 0])
-        strategies = _inverse(self.corpus_prior, draw[:, 2])
+        levels = inverse(self.level_mix, draw[:, 0])
+        strategies = inverse(self.corpus_prior, draw[:, 2])
         made = []
         for i in range(count):
             rows = pool(seed, int(levels[i]), "train")
@@ -143,6 +144,6 @@ class Rules:
         return made
 
 
-def _inverse(weights: list[float], u: NDArray[np.float64]) -> NDArray[np.int64]:
+def inverse(weights: list[float], u: NDArray[np.float64]) -> NDArray[np.int64]:
     edges = np.cumsum(weights) / np.sum(weights)
     return np.minimum(np.searchsorted(edges, u, side="right"), len(weights) - 1)

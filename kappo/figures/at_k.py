@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kappo.errors import UserError
-from kappo.evaluation import FILE, curve, interval, successes
-from kappo.records import SAMPLES, read_json, read_table, write_text
+from kappo.evaluation import FILE, curve, interval
+from kappo.records import SAMPLES, by_prompt, read_json, read_table, write_text
 
 COLUMNS = (
     "task",
@@ -60,10 +60,11 @@ def at_k(indexes: Sequence[Path], ks: Sequence[int], resamples: int) -> list[Row
         curves = []
         for entry in entries:
             path = entry["folder"] / FILE
-            counts, n = successes(read_table(path, SAMPLES))
+            rewards = by_prompt(read_table(path, SAMPLES), "reward")[1]
+            n = rewards.shape[1]
             if n < max(ks):
                 raise UserError(f"--k {max(ks)}: {path} holds {n} samples a problem; unbiased pass@k needs n >= k")
-            curves.append((str(entry["replicate"]), curve(counts, n, ks), n))
+            curves.append((str(entry["replicate"]), curve(rewards, ks), n))
         groups = [(name, [values], n) for name, values, n in curves]
         groups.append(("all", [values for _, values, _ in curves], min(n for _, _, n in curves)))
         for replicate, values, n in groups:

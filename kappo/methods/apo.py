@@ -25,9 +25,11 @@ class APO:
 
     source: ClassVar[Source] = "policy"
     samples_per_prompt: ClassVar[int] = 1
+    sequences_per_unit: ClassVar[int] = 1
+    uses_bank: ClassVar[bool] = True
     needs: ClassVar[frozenset[Need]] = frozenset({"ref_logprobs"})
     interface: ClassVar[Interface] = "reward"
-    pressures: ClassVar[tuple[str, ...]] = ("none", "binary")
+    pressures: ClassVar[tuple[str, ...]] = ("none", "binary", "winrate")
 
     def signal(self, batch: Batch) -> Signal:
         """target = scale * reward - beta log Z, the regression target of beta * log-ratio; (P * N,) arrays."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class SFT:
     source: ClassVar[Source] = "demonstrations"
     samples_per_prompt: ClassVar[int] = 1
+    sequences_per_unit: ClassVar[int] = 1
+    uses_bank: ClassVar[bool] = False
     needs: ClassVar[frozenset[Need]] = frozenset()
     interface: ClassVar[Interface] = "reward"
     pressures: ClassVar[tuple[str, ...]] = ()

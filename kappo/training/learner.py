@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from kappo.config import Train
@@ -18,10 +20,14 @@ from kappo.methods.base import Method, Signal
 
 @dataclass(frozen=True)
 class Units:
-    """One step's loss units: sequences and the method's signal, first axes aligned."""
+    """One step's loss units: the method's signal by unit, and their sequences, in the same order.
+
+    bins: named sets of sequences (masks) whose pull on the policy is logged.
+    """
 
     sequences: Sequences
     signal: Signal
+    bins: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup_share: float) -> float:
@@ -52,6 +58,9 @@ class Learner:
     def step(self, units: Units, method: Method, step: int) -> dict[str, float]:
         """One optimizer step; returns loss, grad_norm (before the clip), clipped (0 or 1), entropy (nats), lr.
 
+        pull/BIN: mean over a bin's completion tokens of |d loss of the unit / d log pi(token)|: 2 beta |residual| for
+        A*PO, |advantage| / length for GRPO.
+
         Raises UserError when loss or gradient is not finite; the weights are then still those of the step before.
         """
         lr = learning_rate(step, self.settings.steps, self.settings.lr, self.settings.warmup_share)
@@ -60,15 +69,24 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
         sequences, mask = units.sequences, units.sequences.mask
         tokens, rows, width = float(mask.sum()), len(mask), mask.shape[1]
+        each = method.sequences_per_unit
+        count = rows // each
         signal = {name: torch.as_tensor(value, dtype=torch.float32) for name, value in units.signal.items()}
         total_loss, total_entropy = 0.0, 0.0
-        for low in range(0, rows, self.micro_batch_size):
-            span = slice(low, low + self.micro_batch_size)
-            part = sequences.rows(low, low + self.micro_batch_size)
-            logprobs, entropy = token_logprobs(self.model, part, self.temperature, width)
-            loss = method.loss(logprobs, mask[span], {name: value[span] for name, value in signal.items()})
-            reduced = reduce(loss, rows, tokens)
+        pulls = []
+        size = max(1, self.micro_batch_size // each)
+        for low in range(0, count, size):
+            span, part = slice(low, low + size), slice(low * each, (low + size) * each)
+            logprobs, entropy = token_logprobs(
+                self.model, sequences.rows(part.start, part.stop), self.temperature, width
+            )
+            logprobs.retain_grad()
+            loss = method.loss(logprobs, mask[part], {name: value[span] for name, value in signal.items()})
+            reduced = reduce(loss, count, tokens)
             reduced.backward()  # type: ignore[no-untyped-call]
+            if units.bins:
+                assert logprobs.grad is not None
+                pulls.append((count if loss.dim() == 1 else tokens) * logprobs.grad.abs().sum(-1))
             total_loss += float(reduced.detach())
             total_entropy += float(entropy.sum())
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_grad_norm))
@@ -84,6 +102,18 @@ class Learner:
             "clipped": float(norm > self.settings.max_grad_norm),
             "entropy": total_entropy / max(tokens, 1.0),
             "lr": lr,
+            **self._pulls(units, pulls),
+        }
+
+    @staticmethod
+    def _pulls(units: Units, parts: list[Tensor]) -> dict[str, float]:
+        if not parts:
+            return {}
+        pull, lengths = torch.cat(parts).double().numpy(), units.sequences.lengths.numpy()
+        return {
+            f"pull/{name}": float(pull[rows].sum() / lengths[rows].sum())
+            for name, rows in units.bins.items()
+            if rows.any()
         }
 
 

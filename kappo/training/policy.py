@@ -1,37 +1,29 @@
-"""A run of policy training: draw prompts, sample, grade, adapt, learn; then validate the kept checkpoints."""
+"""A step's loss units from the policy itself: draw prompts, sample, grade, adapt."""
 
 from __future__ import annotations
 
-from copy import copy
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from kappo import streams
-from kappo.config import Config, choice_name
-from kappo.evaluation import curve, sample_problems, successes
-from kappo.folders import Place, locked
+from kappo.config import Config
 from kappo.logprobs import pack
 from kappo.methods.base import Batch, Method
-from kappo.models import load_model
 from kappo.pressure import Pressure, Rows
-from kappo.records import Completion, Grade, write_json
+from kappo.records import Completion, Grade
 from kappo.reference import prompts_of, rollout
 from kappo.rewards.base import check_failed_share, failed_share
 from kappo.rollout.base import RolloutEngine, SamplingSpec
-from kappo.tracking import Tracker, progress
-from kappo.training.checkpoint import folder_name
-from kappo.training.learner import Learner, Units
-from kappo.training.loop import Loop
+from kappo.training.learner import Units
 
-VALIDATION = "validation.json"
+BINS = {"none": (-1.0, 0.0), "rare": (0.0, 0.1), "some": (0.1, 0.3), "often": (0.3, 1.0)}
+"""Prompts by their mean bank reward, in (low, high]."""
 
 
-def kept_steps(config: Config) -> list[int]:
-    """Steps whose checkpoints are validated and kept: every validate_every, and the last."""
-    every, steps = config.train.validate_every, config.train.steps
-    return sorted({*range(every, steps + 1, every), steps})
+def bins(q: np.ndarray, each: int) -> dict[str, np.ndarray]:
+    """Masks over completions, `each` a prompt. q: the prompts' mean bank rewards."""
+    return {name: np.repeat((q > low) & (q <= high), each) for name, (low, high) in BINS.items()}
 
 
 class PolicySource:
@@ -63,86 +55,37 @@ class PolicySource:
         tokens = [c.token_ids for c, _ in graded]
         sequences = pack([p.token_ids for p in prompts for _ in range(n)], tokens, self.tokenizer.pad_token_id)
         mask = sequences.mask.numpy().astype(np.float64)
-        reference = np.zeros_like(mask)
-        if "ref_logprobs" in self.method.needs:
-            for row, values in zip(reference, self.reference.score(prompts, [c for c, _ in graded]), strict=True):
-                row[: len(values)] = values
+        behaviour = padded([c.logprobs for c, _ in graded], mask.shape)
+        scored = "ref_logprobs" in self.method.needs or (step + 1) % config.train.checkpoint_every == 0
+        values = self.reference.score(prompts, [c for c, _ in graded]) if scored else []
+        reference = padded(values, mask.shape)
         rewards = np.array([g.score for _, g in graded]).reshape(len(drawn), n)
-        adapted = self.pressure.adapt(rewards, self.rows.take(picks), self.method.interface)
-        signal = self.method.signal(Batch(mask, reference, adapted))
-        return Units(sequences, signal), self._about(graded, reference, adapted.scale * adapted.reward)
+        rows = self.rows.take(picks)
+        adapted = self.pressure.adapt(rewards, rows, self.method.interface)
+        signal = self.method.signal(Batch(mask, reference, behaviour, adapted))
+        about = self._about(graded, rewards, adapted.scale * adapted.reward)
+        if scored:
+            about["kl"] = float((behaviour - reference).sum(axis=1).mean())
+        return Units(sequences, signal, bins(rows.q, n)), about
 
-    def _about(
-        self, graded: list[tuple[Completion, Grade]], reference: np.ndarray, targets: np.ndarray
-    ) -> dict[str, float]:
-        """kl: the k1 estimate of KL(policy || reference) in nats a completion."""
-        behaviour = np.array([sum(c.logprobs) for c, _ in graded])
-        known = "ref_logprobs" in self.method.needs
-        kl = {"kl": float((behaviour - reference.sum(axis=1)).mean())} if known else {}
+    @staticmethod
+    def _about(graded: list[tuple[Completion, Grade]], rewards: np.ndarray, targets: np.ndarray) -> dict[str, float]:
+        """flat, varied: shares of groups with one distinct reward, and with three or more."""
+        distinct = np.array([len(set(group)) for group in rewards.tolist()])
+        groups = {"flat": float((distinct == 1).mean()), "varied": float((distinct >= 3).mean())}
         return {
-            "reward": float(np.mean([g.score for _, g in graded])),
+            "reward": float(rewards.mean()),
             "adapted_reward": float(targets.mean()),
             "length": float(np.mean([len(c.token_ids) for c, _ in graded])),
             "failed_share": failed_share([g.verdict for _, g in graded]),
             "rollouts": float(len(graded)),
-            **kl,
+            **(groups if rewards.shape[1] > 1 else {}),
         }
 
 
-def train(config: Config, place: Place, base: Path, rows: Rows) -> None:
-    """Train one run from the base model, validate its kept checkpoints; resumes from the latest checkpoint."""
-    with locked(place) as work:
-        if not work:
-            return
-        model, tokenizer = load_model(base, config.runtime.threads)
-        method = cast(Method, config.method)
-        engine = cast(RolloutEngine, config.rollout)
-        reference = copy(engine)
-        reference.load(load_model(base, config.runtime.threads)[0], tokenizer, 0)
-        learner = Learner(model, config.train, engine.temperature, config.runtime.micro_batch_size)
-        source = PolicySource(config, model, reference, tokenizer, rows)
-        keep = kept_steps(config)
-        tracker = Tracker.of(config, place.folder, "train", place.slice)
-        per_step = config.train.prompts_per_step * method.samples_per_prompt
-        loop = Loop(place.folder, config.train.steps, per_step, config.train.checkpoint_every, keep)
-        loop.run(learner, tokenizer, method, source, tracker, f"train {place.id}")
-        del learner, reference, model
-        rollouts = {"rollouts": config.train.steps * per_step, "bank_rollouts": rows.rewards.size}
-        scores = validate(config, place.folder, keep)
-        write_json(place.folder / VALIDATION, {**describe(config), **rollouts, "checkpoints": scores})
-        files = [f"checkpoints/{folder_name(step)}/model.safetensors" for step in keep]
-        place.finish([VALIDATION, *files], config.train.steps * per_step)
-
-
-def describe(config: Config) -> dict[str, Any]:
-    """What tables and selection group a run by."""
-    method, pressure = (choice_name(plug) for plug in (config.method, config.pressure))
-    numbers = {
-        "k": config.k,
-        "beta": config.beta,
-        "lr": config.train.lr,
-        "replicate": config.replicate,
-        "seed": config.seed,
-    }
-    return {"method": method, "pressure": pressure, **numbers}
-
-
-def validate(config: Config, folder: Path, steps: list[int]) -> list[dict[str, Any]]:
-    """Validation pass@1 and pass@k at the trained k for each kept checkpoint: rows {step, k, n_samples, pass@...}."""
-    data, n = cast(Any, config.validation), config.eval.validation_samples
-    engine = cast(RolloutEngine, config.rollout)
-    problems = data.load(config.replicate)
-    found = []
-    for step in progress(steps, f"validate {folder.name}"):
-        model, tokenizer = load_model(folder / "checkpoints" / folder_name(step), config.runtime.threads)
-        engine.load(model, tokenizer, step)
-        spec = SamplingSpec(n, config.replicate, "validate")
-        samples = sample_problems(engine, data.reward, problems, tokenizer, spec)
-        verdicts = samples["verdict"].to_pylist()
-        check_failed_share(verdicts, config.eval.max_failed_share, f"validation of {folder.name} at step {step}")
-        counts, _ = successes(samples)
-        ks = sorted({1, config.k})
-        means = curve(counts, n, ks).mean(axis=0)
-        scores = {f"pass@{k}": float(mean) for k, mean in zip(ks, means, strict=True)}
-        found.append({"step": step, "k": config.k, "n_samples": n, "n_problems": len(problems), **scores})
+def padded(rows: list[list[float]], shape: tuple[int, int]) -> np.ndarray:
+    """Rows of numbers in a (B, T) array, 0 behind each."""
+    found = np.zeros(shape)
+    for row, values in zip(found, rows, strict=False):
+        row[: len(values)] = values
     return found

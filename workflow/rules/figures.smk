@@ -3,35 +3,33 @@
 
 rule tables:
     input:
-        [
-            f"{STUDY}/evaluations/{test}-r{replicate}.json"
-            for replicate, test in PLAN.tests
+        lambda w: [
+            f"{RESULTS}/{w.study}/evaluations/{test}-r{replicate}.json"
+            for replicate, test in PLANS[w.study].tests
         ],
     output:
-        f"{STUDY}/tables/at_k.csv",
-        f"{STUDY}/tables/summary.txt",
+        f"{STUDY}/tables/manifest.json",
     params:
-        k=",".join(map(str, PLAN.cells[0].config.eval.k)),
-        bootstrap=PLAN.cells[0].config.eval.bootstrap,
-        made_of=PLAN.made_of(),
+        cell=f"{STUDY}/cells/study.yaml",
+        about=f"{STUDY}/cells/study.json",
+        made_of=lambda w: PLANS[w.study].made_of(),
     message:
-        "tables"
+        "tables of {wildcards.study}"
     shell:
-        "{KAPPO} tables {input:q} --k {params.k} --bootstrap {params.bootstrap} -o {STUDY:q}/tables"
+        "{KAPPO} tables {input:q} --results {RESULTS:q} --cell {params.cell:q} --study {params.about:q}"
+        " -o {RESULTS:q}/{wildcards.study}/tables"
 
 
 rule figures:
     input:
-        f"{STUDY}/tables/at_k.csv",
+        f"{STUDY}/tables/manifest.json",
     output:
-        [
-            f"{STUDY}/figures/{name}.{kind}"
-            for name in PLAN.study.figures
-            for kind in ("pdf", "png", "csv")
-        ],
+        f"{STUDY}/figures/manifest.json",
     params:
-        names=PLAN.study.figures,
+        cell=f"{STUDY}/cells/study.yaml",
+        names=lambda w: PLANS[w.study].study.figures,
     message:
-        "figures"
+        "figures of {wildcards.study}"
     shell:
-        "{KAPPO} figures {input:q} --figures {params.names} -o {STUDY:q}/figures --cell {CELLS:q}/study.yaml"
+        "{KAPPO} figures {RESULTS:q}/{wildcards.study}/tables --figures {params.names}"
+        " -o {RESULTS:q}/{wildcards.study}/figures --cell {params.cell:q}"

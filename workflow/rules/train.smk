@@ -1,28 +1,34 @@
 # One process a run: training and validation.
 
 
+def selected(w):
+    """The runs of a study's replicate."""
+    return PLANS[w.study].runs(int(w.replicate))
+
+
 rule train:
     input:
-        lambda w: f"{RESULTS}/banks/{PLAN.of('run', w.run).bank.id}/done.json",
-        lambda w: f"{RESULTS}/calibration/{PLAN.of('run', w.run).calibration.id}/done.json",
+        lambda w: f"{RESULTS}/banks/{stage('run', w.run).bank.id}/done.json",
+        lambda w: f"{RESULTS}/calibration/{stage('run', w.run).calibration.id}/done.json",
     output:
         f"{RESULTS}/runs/{{run}}/done.json",
+    params:
+        cell=cell("run"),
     message:
         "train and validate {wildcards.run}"
     shell:
-        "{KAPPO} train --cell {CELLS:q}/{wildcards.run}.yaml"
+        "{KAPPO} train --cell {params.cell:q}"
 
 
 rule select:
     input:
-        lambda w: [
-            f"{RESULTS}/runs/{run}/done.json" for run in PLAN.runs(int(w.replicate))
-        ],
+        lambda w: [f"{RESULTS}/runs/{c.run.id}/done.json" for c in selected(w)],
     output:
         f"{STUDY}/selection/r{{replicate}}.json",
     params:
-        runs=lambda w: [f"{RESULTS}/runs/{run}" for run in PLAN.runs(int(w.replicate))],
+        runs=lambda w: [f"{RESULTS}/runs/{c.run.id}" for c in selected(w)],
+        arms=lambda w: [c.arm for c in selected(w)],
     message:
-        "select checkpoints, replicate {wildcards.replicate}"
+        "select checkpoints of {wildcards.study}, replicate {wildcards.replicate}"
     shell:
-        "{KAPPO} select {params.runs:q} -o {output:q}"
+        "{KAPPO} select {params.runs:q} --arms {params.arms:q} -o {output:q}"

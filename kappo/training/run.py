@@ -1,0 +1,97 @@
+"""A run: train from the base model, by rollouts or from the bank; then validate the kept checkpoints."""
+
+from __future__ import annotations
+
+from copy import copy
+from pathlib import Path
+from typing import Any, cast
+
+from kappo.config import Config, choice_name
+from kappo.evaluation import curve, sample_problems
+from kappo.folders import Place, locked
+from kappo.methods.base import Method
+from kappo.models import load_model
+from kappo.pressure import Rows
+from kappo.records import by_prompt, write_json
+from kappo.rewards.base import check_failed_share
+from kappo.rollout.base import RolloutEngine, SamplingSpec
+from kappo.tracking import Tracker, progress
+from kappo.training.bank import BankSource
+from kappo.training.checkpoint import folder_name
+from kappo.training.learner import Learner
+from kappo.training.loop import Loop, MakeUnits
+from kappo.training.policy import PolicySource
+
+VALIDATION = "validation.json"
+
+
+def kept_steps(config: Config) -> list[int]:
+    """Steps whose checkpoints are validated and kept: every validate_every, and the last."""
+    every, steps = config.train.validate_every, config.train.steps
+    return sorted({*range(every, steps + 1, every), steps})
+
+
+def train(config: Config, place: Place, base: Path, bank: Path, rows: Rows) -> None:
+    """Train one run from the base model, validate its kept checkpoints; resumes from the latest checkpoint."""
+    with locked(place) as work:
+        if not work:
+            return
+        model, tokenizer = load_model(base, config.runtime.threads)
+        method = cast(Method, config.method)
+        engine = cast(RolloutEngine, config.rollout)
+        make_units: MakeUnits
+        if method.source == "bank":
+            make_units = BankSource(config, bank, tokenizer, rows)
+        else:
+            reference = copy(engine)
+            reference.load(load_model(base, config.runtime.threads)[0], tokenizer, 0)
+            make_units = PolicySource(config, model, reference, tokenizer, rows)
+        learner = Learner(model, config.train, engine.temperature, config.runtime.micro_batch_size)
+        keep = kept_steps(config)
+        tracker = Tracker.of(config, place.folder, "train", place.slice)
+        per_step = config.train.prompts_per_step * method.samples_per_prompt
+        loop = Loop(place.folder, config.train.steps, per_step, config.train.checkpoint_every, keep)
+        loop.run(learner, tokenizer, method, make_units, tracker, f"train {place.id}")
+        del learner, make_units, model
+        counts = {
+            "rollouts": 0 if method.source == "bank" else config.train.steps * per_step,
+            "bank_rollouts": rows.rewards.size if method.uses_bank else 0,
+        }
+        scores = validate(config, place.folder, keep)
+        write_json(place.folder / VALIDATION, {**describe(config), **counts, "checkpoints": scores})
+        files = [f"checkpoints/{folder_name(step)}/model.safetensors" for step in keep]
+        place.finish([VALIDATION, *files], config.train.steps * per_step)
+
+
+def describe(config: Config) -> dict[str, Any]:
+    """What tables and selection group a run by."""
+    method, pressure = (choice_name(plug) for plug in (config.method, config.pressure))
+    numbers = {
+        "k": config.k,
+        "beta": config.beta,
+        "lr": config.train.lr,
+        "replicate": config.replicate,
+        "seed": config.seed,
+    }
+    metric = cast(Any, config.data).metric
+    return {"method": method, "pressure": pressure, "metric": metric, **numbers}
+
+
+def validate(config: Config, folder: Path, steps: list[int]) -> list[dict[str, Any]]:
+    """The task's metric (pass or max) at 1 and the trained k, a row for each kept checkpoint."""
+    data, n = cast(Any, config.validation), config.eval.validation_samples
+    engine = cast(RolloutEngine, config.rollout)
+    problems = data.load(config.replicate)
+    found = []
+    for step in progress(steps, f"validate {folder.name}"):
+        model, tokenizer = load_model(folder / "checkpoints" / folder_name(step), config.runtime.threads)
+        engine.load(model, tokenizer, step)
+        spec = SamplingSpec(n, config.replicate, "validate")
+        samples = sample_problems(engine, data.reward, problems, tokenizer, spec)
+        verdicts = samples["verdict"].to_pylist()
+        check_failed_share(verdicts, config.eval.max_failed_share, f"validation of {folder.name} at step {step}")
+        ks = sorted({1, config.k})
+        means = curve(by_prompt(samples, "reward")[1], ks).mean(axis=0)
+        scores = {f"{data.metric}@{k}": float(mean) for k, mean in zip(ks, means, strict=True)}
+        found.append({"step": step, "k": config.k, "n_samples": n, "n_problems": len(problems), **scores})
+    return found
