@@ -73,12 +73,14 @@ def select(arguments: list[str]) -> None:
 
     parser = _parser("select", "Choose each arm's configuration and checkpoint by validation score at the trained k.")
     parser.add_argument("runs", nargs="+", type=Path, help="run folders")
-    parser.add_argument("--arms", nargs="+", default=[], help="for each run the arm that it is set apart as, or ''")
+    parser.add_argument(
+        "--arms", nargs="+", default=[], help="for each run the arm that it is set apart as; - for none"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True)
     a = parser.parse_args(arguments)
     if a.arms and len(a.arms) != len(a.runs):
         raise UserError(f"--arms names {len(a.arms)} arms for {len(a.runs)} runs: expected one for each")
-    found = choose(a.runs, a.arms)
+    found = choose(a.runs, ["" if arm == "-" else arm for arm in a.arms])
     chosen = [{**row, "model": os.path.relpath(row["model"], a.output.parent)} for row in found]
     for row in chosen:
         print(
@@ -148,58 +150,89 @@ def evaluate(arguments: list[str]) -> None:
 
 
 def tables(arguments: list[str]) -> None:
-    from kappo.figures import at_k
+    from kappo.config import build
+    from kappo.figures import at_k, mechanism, pressure, training
+    from kappo.figures.claims import claims, verdict
+    from kappo.figures.rows import write
     from kappo.folders import vouch
-    from kappo.records import write_text
+    from kappo.records import read_json, write_text
+    from kappo.studies import Claim
 
-    parser = _parser("tables", "Evaluations -> at_k.csv and a printed summary.")
+    parser = _parser("tables", "Evaluations -> at_k.csv, claims.csv and others, and a printed summary.")
     parser.add_argument("indexes", nargs="+", type=Path, help="index files of `kappo evaluate`")
+    parser.add_argument("--training-problems", nargs="*", default=[], type=Path, help="index files of these problems")
+    parser.add_argument("--claims", type=Path, help="a JSON list of claims")
     parser.add_argument("--k", default="1,2,4,8,16,32,64,128", help="values of k_eval")
     parser.add_argument("--bootstrap", type=int, default=2000, help="resamples of the intervals")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where runs and coefficients lie")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder")
     a = parser.parse_args(arguments)
-    rows = at_k.at_k(a.indexes, _numbers(int, a.k, "--k"), a.bootstrap)
-    text = at_k.summary(
-        [{**r, "mean": float(r["mean"]), "low": float(r["low"]), "high": float(r["high"])} for r in rows]
-    )
+    rows = {"at_k": at_k.at_k(a.indexes, _numbers(int, a.k, "--k"), a.bootstrap)}
+    text = at_k.summary(rows["at_k"])
+    rows["training"] = training.training(a.indexes, a.results)
+    rows["coefficients"] = pressure.coefficients(a.indexes, a.results)
+    if a.training_problems:
+        rows["mechanism"] = mechanism.mechanism(a.training_problems, a.results, a.bootstrap)
+    wanted = [build(Claim, node, f"{a.claims}: claims") for node in (read_json(a.claims) if a.claims else [])]
+    if wanted:
+        rows["claims"] = claims(a.indexes, wanted, a.bootstrap)
+        text += "\n\n" + verdict(rows["claims"])
     write_text(a.output / "summary.txt", text + "\n")
-    at_k.write(a.output / "at_k.csv", rows)
-    made = [a.output / "at_k.csv", a.output / "summary.txt"]
-    vouch(a.output, "tables", {"k": a.k, "bootstrap": a.bootstrap}, a.indexes, made)
+    made = [a.output / "summary.txt"]
+    for name, table in rows.items():
+        if table:
+            made.append(a.output / f"{name}.csv")
+            write(made[-1], table)
+    inputs = [*a.indexes, *a.training_problems, *([a.claims] if a.claims else [])]
+    vouch(a.output, "tables", {"k": a.k, "bootstrap": a.bootstrap}, inputs, made)
     print(text)
 
 
 def figures(arguments: list[str]) -> None:
+    from typing import get_args
+
     from kappo.compose import load
     from kappo.config import check
-    from kappo.figures import at_k
-    from kappo.figures.pass_at_k import pass_at_k
+    from kappo.figures import agreement, at_k, curves, frontier, mechanism, pressure, rollouts, training
+    from kappo.figures.rows import read
     from kappo.folders import vouch
+    from kappo.studies import Figure
     from kappo.tracking import Tracker, progress
 
-    drawers = {"pass_at_k": pass_at_k}
-    parser = _parser("figures", "at_k.csv -> figures: PDF, PNG and CSV each.")
-    parser.add_argument("table", type=Path, help="at_k.csv")
-    parser.add_argument("--figures", nargs="+", choices=sorted(drawers), default=sorted(drawers))
+    drawers: dict[str, tuple[str, dict[str, type], Callable[..., list[Path]]]] = {
+        "at_k": ("at_k", at_k.NUMBERS, curves.at_k),
+        "agreement": ("at_k", at_k.NUMBERS, agreement.agreement),
+        "agreement_validation": ("at_k", at_k.NUMBERS, agreement.agreement_validation),
+        "rollouts": ("at_k", at_k.NUMBERS, rollouts.rollouts),
+        "frontier": ("at_k", at_k.NUMBERS, frontier.frontier),
+        "pressure": ("coefficients", pressure.NUMBERS, pressure.pressure),
+        "gain": ("mechanism", mechanism.NUMBERS, mechanism.gain),
+        "prediction": ("mechanism", mechanism.NUMBERS, mechanism.prediction),
+        "training": ("training", training.NUMBERS, training.training_curves),
+    }
+    parser = _parser("figures", "Tables -> figures: PDF, PNG and CSV each.")
+    parser.add_argument("tables", type=Path, help="a folder that `kappo tables` made")
+    parser.add_argument("--figures", nargs="+", choices=get_args(Figure), default=["at_k"])
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder")
     parser.add_argument("--cell", type=Path, help="a resolved config whose tracking settings are used")
     a = parser.parse_args(arguments)
-    rows = at_k.read(a.table)
-    made = [path for name in progress(a.figures, "figures") for path in drawers[name](rows, a.output)]
-    vouch(a.output, "figures", {"figures": a.figures}, [a.table], made)
-    print("\n".join(map(str, made)))
+    made, sources = [], set()
+    for name in progress(a.figures, "figures"):
+        table, numbers, draw = drawers[name]
+        sources.add(a.tables / f"{table}.csv")
+        made += draw(read(a.tables / f"{table}.csv", numbers), a.output)
     if a.cell:
         config = check(load(a.cell))
-        with Tracker.of(config, a.output / "tracking", "figures", {"table": str(a.table)}).open() as tracker:
-            means = {
-                f"{r['split']}/{r['method']}-k{r['k']}/pass@{r['k_eval']}": r["mean"]
-                for r in rows
-                if r["replicate"] == "all"
-            }
-            tracker.log(0, means)
+        with Tracker.of(config, a.output / "tracking", "figures", {"tables": str(a.tables)}).open() as tracker:
+            rows = read(a.tables / "at_k.csv", at_k.NUMBERS)
+            tracker.log(0, at_k.means(rows))
+            for path in sorted(a.tables.glob("*.csv")):
+                tracker.log_table(path.stem, path)
             for path in made:
                 if path.suffix == ".png":
                     tracker.log_image(path.stem, path)
+    vouch(a.output, "figures", {"figures": a.figures}, sorted(sources), made)
+    print("\n".join(map(str, made)))
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {

@@ -94,19 +94,21 @@ def curve(rewards: Floats, ks: Sequence[int]) -> Floats:
     return np.stack([max_at_k(rewards, k) for k in ks], axis=1)
 
 
-def interval(replicates: Sequence[Floats], resamples: int, seed: int = 0) -> tuple[Floats, Floats, Floats]:
+def interval(
+    replicates: Sequence[Floats], resamples: int, seed: int = 0, bounds: tuple[float, float] = (0.0, 1.0)
+) -> tuple[Floats, Floats, Floats]:
     """Mean over replicates and problems with a 95 % interval: three arrays (ks,).
 
     replicates: one (problems, ks) array each; each weighs the same. One replicate: percentile bootstrap over its
-    problems, the draws a function of the seed. Several: Student's t over the replicates' means, cut to the range of
-    the values' possible means [0, 1]; it covers problems and replicates, since each replicate has problems of its own.
+    problems, the draws a function of the seed. Several: Student's t over the replicates' means, cut to the
+    `bounds` of the values; it covers problems and replicates, since each replicate has problems of its own.
     """
     means = np.stack([values.mean(axis=0) for values in replicates])
     if len(replicates) > 1:
         error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
         reach = student.ppf(1 - (1 - LEVEL) / 2, len(means) - 1) * error
         middle = means.mean(axis=0)
-        return middle, np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
+        return middle, np.maximum(middle - reach, bounds[0]), np.minimum(middle + reach, bounds[1])
     values, size = replicates[0], len(replicates[0])
     u = streams.uniform(seed, "bootstrap/problems/0", np.arange(resamples)[:, None], 0, np.arange(size))
     weights = np.zeros((resamples, size))

@@ -114,22 +114,23 @@ class Binary:
             if self.zero != "paper":
                 raise ValueError(f"zero = {self.zero!r}: prompts without a success give DPO no pair; set zero=paper")
             paired = (rows.successes > 0) & (rows.successes < rows.rewards.shape[1])
-            return replace(rows, beta_eff=_assigned(rows.beta_eff, self.assign, paired))
+            beta_eff = _assigned(rows.beta_eff, self.assign, paired)
+            return self._with(rows, self.beta / beta_eff, beta_eff)
         a, none = rows.a, rows.successes == 0
         if self.zero != "paper":
             value = 0.0 if self.zero == "drop" else self._posterior_mean(rows.rewards.shape[1])
             a = np.where(none, value, a)
         a = _assigned(a, self.assign, np.ones(len(a), dtype=bool))
         with np.errstate(divide="ignore"):
-            beta_eff = self.beta / a
-        logits = binary.logit(rows.q)
-        log_z = np.logaddexp(
-            np.log1p(-rows.q, where=rows.q < 1, out=np.full(len(a), -np.inf)),
-            np.log(rows.q, where=rows.q > 0, out=np.full(len(a), -np.inf)) + a / self.beta,
-        )
-        return replace(
-            rows, a=a, beta_eff=beta_eff, log_z=log_z, p_star=np.exp(-binary.softplus(-logits - a / self.beta))
-        )
+            return self._with(rows, a, self.beta / a)
+
+    def _with(self, rows: Rows, a: Floats, beta_eff: Floats) -> Rows:
+        """Other coefficients, and the optimum that goes with them: logit p* = logit q + a / beta (eq. 4)."""
+        delta = a / self.beta
+        p_star = np.exp(-binary.softplus(-binary.logit(rows.q) - delta))
+        with np.errstate(divide="ignore"):
+            log_z = np.logaddexp(np.log1p(-rows.q), np.log(rows.q) + delta)
+        return replace(rows, a=a, beta_eff=beta_eff, log_z=log_z, p_star=p_star)
 
     def _posterior_mean(self, total: int) -> float:
         """E[a_k(p)], p ~ Beta(1/2, M + 1/2), by the midpoint rule in the posterior's quantiles."""
@@ -155,6 +156,8 @@ class NoPressure:
         rewards = _bank(bank_rewards)
         if np.isin(rewards, (0.0, 1.0)).all():
             return Binary(1, self.beta).fit(rewards, interface)
+        if interface != "reward":
+            raise ValueError("the regularisation side takes rewards in {0, 1}, this bank holds others")
         weights, log_z = _tilt(rewards / self.beta)
         return _plain(rewards, self.beta, log_z, (weights * rewards).sum(axis=1))
 

@@ -19,7 +19,7 @@ from kappo.config import Bank, Config, build, choice_name, plain, within
 from kappo.errors import UserError, near_misses
 from kappo.folders import DONE, MANIFEST, Place
 from kappo.pressure import Interface, Pressure
-from kappo.records import fingerprint, read_json, write_if_changed
+from kappo.records import canonical, fingerprint, read_json, write_if_changed
 
 
 def _place(results: str, kind: str, folder: str, slug: str, slice: dict[str, Any], upstream: dict[str, str]) -> Place:
@@ -229,6 +229,9 @@ class Plan:
             index = self.folder / "evaluations" / f"{test}-r{replicate}.json"
             if index.is_file() and not _evaluated(index):
                 index.unlink()
+        for made in (self.folder / "tables", self.folder / "figures"):
+            if (made / MANIFEST).is_file() and not _all_there(made):
+                (made / MANIFEST).unlink()
 
 
 def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None) -> Plan:
@@ -293,7 +296,7 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
         if set(study.figures).intersection(NEEDS_VALIDATION):
             tests[replicate, "validation"] = replace(first, data=first.validation)
         if set(study.figures).intersection(NEEDS_TRAIN):
-            few = replace(first.eval, samples_per_problem=first.eval.train_samples)
+            few = replace(first.eval, samples_per_problem=first.eval.train_samples, k=[1])
             tests[replicate, TRAIN] = replace(first, eval=few)
     unique = {(c.run.id, c.arm): c for c in cells}
     return Plan(study, Path(cells[0].config.paths.results), list(unique.values()), tests)
@@ -343,6 +346,13 @@ def _evaluated(index: Path) -> bool:
     try:
         return all((index.parent / entry["folder"] / MANIFEST).is_file() for entry in read_json(index))
     except (UserError, KeyError, TypeError):
+        return False
+
+
+def _all_there(folder: Path) -> bool:
+    try:
+        return all((folder / name).is_file() for name in read_json(folder / MANIFEST, ["files"])["files"])
+    except (UserError, TypeError):
         return False
 
 
@@ -400,3 +410,4 @@ def write(plan: Plan) -> None:
     texts[plan.cell_file("study")] = plan.cells[0].config
     for path, config in texts.items():
         write_if_changed(path, to_yaml(config))
+    write_if_changed(plan.cell_file("claims").with_suffix(".json"), canonical(plain(plan.study.claims)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -130,6 +131,15 @@ class Tracker:
             import wandb
 
             self.run.log({name: wandb.Image(str(path))})
+
+    def log_table(self, name: str, path: Path) -> None:
+        """A CSV file as a W&B table."""
+        if self.run is not None:
+            import wandb
+
+            with open(path, newline="") as handle:
+                header, *rows = csv.reader(handle)
+            self.run.log({f"table/{name}": wandb.Table(columns=list[str | int](header), data=rows)})
 
     def close(self) -> None:
         self.flush()

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from kappo import streams
-from kappo.evaluation import choose, curve, interval, successes
-from kappo.records import SAMPLES, table
+from kappo.evaluation import choose, curve, interval
 from kappo.theory.estimators import pass_at_k
 
 RNG = np.random.default_rng(0)
@@ -15,26 +14,21 @@ def problems(size, ks=2, seed=0):
     return np.random.default_rng(seed).random((size, ks))
 
 
-def test_successes_of_a_table():
-    columns = {
-        "prompt_id": ["b"] * 3 + ["a"] * 3,
-        "level": [1] * 6,
-        "sample": [0, 1, 2] * 2,
-        "reward": [1.0, 0.0, 1.0, 0.0, 0.0, 0.5],
-        "verdict": ["right"] * 6,
-        "length": [1] * 6,
-    }
-    counts, n = successes(table(columns, SAMPLES))
-    assert (counts.tolist(), n) == ([2, 0], 3)
-
-
 def test_curve_is_the_unbiased_estimate_of_every_problem():
     counts, ks = np.array([0, 1, 3, 8]), (1, 2, 8)
-    got = curve(counts, 8, ks)
+    rewards = (np.arange(8) >= 8 - counts[:, None]).astype(float)
+    got = curve(rewards, ks)
     assert got.shape == (4, 3)
     np.testing.assert_allclose(got[:, 0], counts / 8, rtol=1e-15)
     np.testing.assert_array_equal(got[:, 2], [0, 1, 1, 1])
     np.testing.assert_array_equal(got[:, 1], pass_at_k(counts, 8, 2))
+
+
+def test_curve_of_shares_is_max_at_k():
+    rewards = np.array([[0.0, 1.0, 0.25, 0.5], [1.0, 0.0, 0.0, 1.0]])
+    got = curve(rewards, (1, 2, 4))
+    np.testing.assert_allclose(got, [[7 / 16, 17 / 24, 1], [0.5, 5 / 6, 1]], rtol=1e-14)
+    np.testing.assert_allclose(got[1:], curve(rewards[1:], (1, 2, 4)), rtol=1e-14)
 
 
 def test_mean_is_exact_and_inside():
@@ -76,7 +70,8 @@ def test_coverage_of_a_binomial_population():
     """Problems with p ~ Beta(1, 2), 16 samples each: pass@4 of the population is E[1 - (1 - p)^4] = 2/3."""
     repeats, size, n = 300, 60, 16
     counts = RNG.binomial(n, RNG.beta(1, 2, size=(repeats, size)))
-    found = [interval([curve(c, n, (4,))], 200, seed) for seed, c in enumerate(counts)]
+    rewards = (np.arange(n) < counts[..., None]).astype(float)
+    found = [interval([curve(r, (4,))], 200, seed) for seed, r in enumerate(rewards)]
     covered = np.mean([low[0] <= 2 / 3 <= high[0] for _, low, high in found])
     assert 0.90 <= covered <= 0.99
 
@@ -99,9 +94,9 @@ def test_replicates_weigh_the_same_whatever_their_size():
     assert mean == 0.5
 
 
-def run(folder, name, scores, k=2, method="apo", pressure="binary", **more):
-    checkpoints = [{"step": step, f"pass@{k}": score, "pass@1": 0.99} for step, score in scores.items()]
-    arm = {"method": method, "pressure": pressure, "k": k, "replicate": 0, "seed": 0}
+def run(folder, name, scores, k=2, method="apo", pressure="binary", metric="pass", **more):
+    checkpoints = [{"step": step, f"{metric}@1": 0.99, f"{metric}@{k}": score} for step, score in scores.items()]
+    arm = {"method": method, "pressure": pressure, "k": k, "replicate": 0, "seed": 0, "metric": metric}
     found = {**arm, "checkpoints": checkpoints, **more}
     (folder / name).mkdir()
     (folder / name / "validation.json").write_text(json.dumps(found))
@@ -151,6 +146,17 @@ def test_arms_are_chosen_apart_each_by_its_own_k(tmp_path):
 def test_replicates_and_seeds_are_chosen_apart(tmp_path):
     runs = [run(tmp_path, f"r{r}s{s}", {1: 0.1 * r + 0.01 * s}, replicate=r, seed=s) for r in (0, 1) for s in (0, 1)]
     assert len(choose(runs)) == 4
+
+
+def test_score_is_the_tasks_metric(tmp_path):
+    (row,) = choose([run(tmp_path, "one", {25: 0.3, 50: 0.5}, metric="max")])
+    assert (row["step"], row["score"]) == (50, 0.5)
+
+
+def test_runs_set_apart_are_chosen_apart(tmp_path):
+    runs = [run(tmp_path, "plain", {25: 0.3}), run(tmp_path, "a", {25: 0.4}), run(tmp_path, "b", {25: 0.5})]
+    chosen = {row["arm"]: (row["run"], row["candidates"]) for row in choose(runs, ["", "mean", "mean"])}
+    assert chosen == {"": ("plain", 1), "mean": ("b", 2)}
 
 
 def test_interval_over_replicates_is_students_t_of_their_means():

@@ -2,8 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.integrate import quad
+from scipy.optimize import brentq
 
-from kappo.pressure import Binary, NoPressure, Rows
+from kappo.pressure import Binary, NoPressure, Rows, WinRate
+from kappo.theory import winrate
 from tests.golden import records
 
 settings = {"k": st.integers(1, 64), "beta": st.floats(-3, 1).map(lambda e: 10.0**e)}
@@ -71,9 +75,17 @@ def test_no_pressure_is_binary_at_k1(interface):
         np.testing.assert_array_equal(vars(adapted)[name], value)
 
 
-@pytest.mark.parametrize("value", [0.5, 2.0, -1.0, np.nan])
-@pytest.mark.parametrize("pressure", [Binary(2, 0.1), NoPressure(0.1)])
-def test_other_rewards_are_refused_by_place(pressure, value):
+@pytest.mark.parametrize("value", [0.5, 2.0, -1.0])
+def test_other_rewards_are_refused_by_place(value):
+    bank = staircase(5)
+    bank[3, 1] = value
+    with pytest.raises(ValueError, match=f"reward {value} of prompt 3, completion 1"):
+        Binary(2, 0.1).fit(bank)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("pressure", [Binary(2, 0.1), NoPressure(0.1), WinRate(2, 0.1)])
+def test_rewards_must_be_finite(pressure, value):
     bank = staircase(5)
     bank[3, 1] = value
     with pytest.raises(ValueError, match=f"reward {value} of prompt 3, completion 1"):
@@ -81,9 +93,10 @@ def test_other_rewards_are_refused_by_place(pressure, value):
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 0), (3, 2, 2)])
-def test_bank_must_be_prompts_by_completions(shape):
+@pytest.mark.parametrize("pressure", [Binary(2, 0.1), NoPressure(0.1), WinRate(2, 0.1)])
+def test_bank_must_be_prompts_by_completions(pressure, shape):
     with pytest.raises(ValueError, match="expected \\(prompts, completions\\)"):
-        Binary(2, 0.1).fit(np.zeros(shape))
+        pressure.fit(np.zeros(shape))
 
 
 def test_adapt_reward_side():
@@ -112,3 +125,176 @@ def test_take_selects_every_column():
     assert isinstance(taken, Rows)
     for name, value in vars(rows).items():
         np.testing.assert_array_equal(vars(taken)[name], value[[5, 2, 2]])
+
+
+@given(arrays(float, (3, 6), elements=st.floats(-2, 2)), st.floats(0.02, 10))
+def test_no_pressure_tilts_any_rewards(bank, beta):
+    rows = NoPressure(beta).fit(bank)
+    tilted = np.exp(bank / beta)
+    np.testing.assert_allclose(rows.log_z, np.log(tilted.mean(axis=1)), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rows.p_star, (tilted * bank).mean(axis=1) / tilted.mean(axis=1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose([rows.a, rows.beta_eff], [np.ones(3), np.full(3, beta)], rtol=1e-14)
+    np.testing.assert_array_equal(rows.q, bank.mean(axis=1))
+    adapted = NoPressure(beta).adapt(bank[:, :2], rows)
+    np.testing.assert_array_equal(adapted.scale * adapted.reward, bank[:, :2])
+    np.testing.assert_array_equal(adapted.log_partition, np.repeat(rows.log_z[:, None], 2, axis=1))
+
+
+def test_no_pressure_is_continuous_at_binary_rewards():
+    bank = staircase(6)
+    near = bank.copy()
+    near[:, 0] += 1e-9
+    for name, value in vars(NoPressure(0.1).fit(bank)).items():
+        if name != "successes":
+            np.testing.assert_allclose(vars(NoPressure(0.1).fit(near))[name], value, rtol=1e-7, atol=1e-7, err_msg=name)
+
+
+def test_no_pressure_survives_strong_tilts():
+    rows = NoPressure(1e-6).fit(np.array([[0.25, 0.5, 0.75], [-1.0, -1.0, -1.0]]))
+    np.testing.assert_allclose(rows.log_z, [0.75e6 - np.log(3), -1e6], rtol=1e-12)
+    np.testing.assert_allclose(rows.p_star, [0.75, -1], rtol=1e-12)
+
+
+def algorithm_2(bank, online, k, beta, ties):
+    """Line by line: F(r) = share of the bank at or below r, then T at that share; half weight to equals for midrank."""
+    found = np.empty(online.shape)
+    for x, rewards in enumerate(online):
+        for i, r in enumerate(rewards):
+            below, equal = sum(b < r for b in bank[x]), sum(b == r for b in bank[x])
+            count = below + (equal if ties == "inclusive" else equal / 2)
+            found[x, i] = winrate.transform(count, bank.shape[1], k, beta)
+    return found
+
+
+@pytest.mark.parametrize("ties", ["inclusive", "midrank"])
+@given(
+    bank=arrays(float, (2, 5), elements=st.integers(0, 4)),
+    online=arrays(float, (2, 7), elements=st.integers(-2, 10).map(lambda n: n / 2)),
+    k=st.integers(1, 8),
+    beta=st.floats(0.01, 2),
+)
+def test_win_rate_is_algorithm_2(ties, bank, online, k, beta):
+    pressure = WinRate(k, beta, ties)
+    rows = pressure.fit(bank)
+    adapted = pressure.adapt(online, rows)
+    np.testing.assert_allclose(adapted.reward, algorithm_2(bank, online, k, beta, ties), rtol=1e-12, atol=1e-13)
+    weights = np.exp(algorithm_2(bank, bank, k, beta, ties) / beta)
+    want = (weights * bank).sum(axis=1) / weights.sum(axis=1)
+    np.testing.assert_allclose(rows.p_star, want, rtol=1e-11, atol=1e-12)
+    np.testing.assert_array_equal(rows.log_z, 0)
+    np.testing.assert_array_equal(
+        [adapted.scale, adapted.beta, adapted.log_partition], [np.ones((2, 7)), np.full((2, 7), beta), np.zeros((2, 7))]
+    )
+
+
+def test_win_rate_ends():
+    pressure, t = WinRate(4, 0.1), winrate.table(4, 4, 0.1)
+    rows = pressure.fit(np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.5, 0.5, 0.5]]))
+    got = pressure.adapt(np.array([[0.0, 0.25, 0.4, 9.0], [0.4, 0.5, 0.6, 1.0]]), rows).reward
+    np.testing.assert_allclose(got, [t[[0, 2, 4, 4]], t[[0, 4, 4, 4]]], rtol=1e-13)
+
+
+@given(scale=st.floats(0.1, 10), shift=st.floats(-5, 5), ties=st.sampled_from(["inclusive", "midrank"]))
+def test_win_rate_sees_ranks_only(scale, shift, ties):
+    bank, online = np.array([[0.0, 0.25, 0.25, 1.0]]), np.array([[-1.0, 0.0, 0.25, 0.5, 1.0]])
+    pressure = WinRate(3, 0.2, ties)
+    want = pressure.adapt(online, pressure.fit(bank)).reward
+    got = pressure.adapt(scale * online + shift, pressure.fit(scale * bank[:, ::-1] + shift)).reward
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("successes", "inclusive", "midrank"), [(1, 0.091, 0.241), (15, 0.294, 0.0485), (29, 0.302, 0.010)]
+)
+def test_win_rate_of_two_levels(successes, inclusive, midrank):
+    bank = np.arange(30)[None] < successes
+    for k, ties, want in ((4, "inclusive", inclusive), (4, "midrank", midrank), (1, "midrank", 0.5)):
+        pressure = WinRate(k, 0.1, ties)
+        wrong, right = pressure.adapt(np.array([[0.0, 1.0]]), pressure.fit(bank.astype(float))).reward[0]
+        assert right - wrong == pytest.approx(want, abs=5e-4 if k > 1 else 1e-13)
+
+
+def test_win_rate_has_no_regularisation_side():
+    with pytest.raises(ValueError, match="no regularisation side"):
+        WinRate(2, 0.1).fit(staircase(3), "regularization")
+
+
+def optimum(p, k, beta):
+    """a_k by root finding on eq. 6, in log(a / beta)."""
+    ref = np.log(p) - np.log1p(-p)
+
+    def excess(t):
+        return t + np.log(beta / k) + (k - 1) * np.logaddexp(0, ref + np.exp(t))
+
+    return beta * np.exp(brentq(excess, -1000, np.log(k / beta) + 1e-9, xtol=1e-12))
+
+
+@pytest.mark.parametrize(("k", "beta", "total"), [(4, 0.1, 30), (2, 0.5, 8), (8, 0.02, 100), (4, 5e-4, 30)])
+def test_posterior_is_the_mean_coefficient_under_jeffreys_prior(k, beta, total):
+    """With p = s^2 the density p^(-1/2) (1-p)^(M-1/2) dp loses its pole."""
+
+    def density(s):
+        return 2 * (1 - s * s) ** (total - 0.5)
+
+    mass, _ = quad(density, 0, 1)
+    weighted, _ = quad(lambda s: density(s) * optimum(s * s, k, beta), 1e-12, 1 - 1e-9, limit=500, epsabs=1e-10)
+    rows = Binary(k, beta, zero="posterior").fit(staircase(total))
+    own = Binary(k, beta).fit(staircase(total))
+    assert rows.a[0] == pytest.approx(weighted / mass, rel=1e-4)
+    assert own.a[1] < rows.a[0] < own.a[0]
+    np.testing.assert_array_equal(rows.a[1:], own.a[1:])
+
+
+def test_drop_keeps_the_reference_where_nothing_succeeded():
+    rows, own = Binary(4, 0.1, zero="drop").fit(staircase(6)), Binary(4, 0.1).fit(staircase(6))
+    assert (rows.a[0], rows.log_z[0], rows.p_star[0], rows.beta_eff[0]) == (0, 0, 0, np.inf)
+    for name, value in vars(own).items():
+        np.testing.assert_allclose(vars(rows)[name][1:], value[1:], rtol=1e-12, atol=1e-15, err_msg=name)
+
+
+@pytest.mark.parametrize("zero", ["paper", "posterior", "drop"])
+@pytest.mark.parametrize("assign", ["own", "mean", "permuted"])
+@given(**settings)
+def test_other_coefficients_keep_the_rest_consistent(assign, zero, k, beta):
+    bank = staircase(12)
+    rows = Binary(k, beta, zero=zero, assign=assign).fit(bank)
+    tilt = rows.a / beta
+    with np.errstate(divide="ignore"):
+        log_q, log_1mq = np.log(rows.q), np.log1p(-rows.q)
+        np.testing.assert_allclose(rows.beta_eff, 1 / tilt, rtol=1e-12)
+    log_z = np.logaddexp(log_1mq, log_q + tilt)
+    np.testing.assert_allclose(rows.log_z, log_z, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(rows.p_star, np.exp(log_q + tilt - log_z), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(rows.successes, bank.sum(axis=1))
+    own = Binary(k, beta, zero=zero).fit(bank)
+    if assign == "mean":
+        np.testing.assert_allclose(rows.a, np.full(13, own.a.mean()), rtol=1e-12)
+    if assign == "permuted":
+        np.testing.assert_array_equal(np.sort(rows.a), np.sort(own.a))
+        assert k == 1 or zero == "drop" or not np.array_equal(rows.a, own.a)
+
+
+@pytest.mark.parametrize("assign", ["mean", "permuted"])
+@given(**settings)
+def test_controls_of_the_regularisation_side_keep_to_prompts_with_pairs(assign, k, beta):
+    bank = np.concatenate([staircase(9), np.zeros((3, 9)), np.ones((2, 9))])
+    rows = Binary(k, beta, assign=assign).fit(bank, "regularization")
+    own = Binary(k, beta).fit(bank, "regularization")
+    paired = (own.successes > 0) & (own.successes < 9)
+    np.testing.assert_array_equal(rows.beta_eff[~paired], own.beta_eff[~paired])
+    if assign == "mean":
+        np.testing.assert_allclose(rows.beta_eff[paired], own.beta_eff[paired].mean(), rtol=1e-14)
+    else:
+        np.testing.assert_array_equal(np.sort(rows.beta_eff[paired]), np.sort(own.beta_eff[paired]))
+
+
+def test_controls_without_any_pair():
+    for assign in ("mean", "permuted"):
+        rows = Binary(4, 0.1, assign=assign).fit(np.zeros((2, 5)), "regularization")
+        np.testing.assert_allclose(rows.beta_eff, 0.1 / 4, rtol=1e-15)
+
+
+@pytest.mark.parametrize("zero", ["posterior", "drop"])
+def test_regularisation_side_has_the_papers_zero_only(zero):
+    with pytest.raises(ValueError, match="set zero=paper"):
+        Binary(2, 0.1, zero=zero).fit(staircase(3), "regularization")

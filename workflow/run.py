@@ -26,7 +26,7 @@ NOTHING = "Nothing to be done"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="workflow/run.py", description=__doc__.splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--study", default="embedded", help="a file of conf/study/")
+    parser.add_argument("--study", default="embedded,embedded_code", help="files of conf/study/, with commas between")
     parser.add_argument("--replicates", type=int, help="run replicates 0 .. N - 1 (default: the study's own list)")
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="jobs at a time, at least 1")
     parser.add_argument("--set", default="", help="overrides, such as 'train.steps=50 tracking=disabled'")
@@ -36,8 +36,9 @@ def main() -> int:
         parser.error(f"--cores {arguments.cores}: expected at least 1")
     started = time.monotonic()
     try:
-        plan = studies.plan(arguments.study, studies.split_settings(arguments.set), arguments.replicates)
-        lock = acquire(plan.results / ".workflow.lock", f"the workflow of {plan.results}/", grace=0)
+        plans = studies.plans(arguments.study, studies.split_settings(arguments.set), arguments.replicates)
+        results = next(iter(plans.values())).results
+        lock = acquire(results / ".workflow.lock", f"the workflow of {results}/", grace=0)
     except UserError as error:
         print(f"kappo: error: {error}", file=sys.stderr)
         return 2
@@ -54,7 +55,7 @@ def main() -> int:
         )
         return code
     if "-n" not in arguments.snakemake and "--dry-run" not in arguments.snakemake:
-        report(plan, nothing, time.monotonic() - started)
+        report(plans, nothing, time.monotonic() - started)
     return 0
 
 
@@ -100,15 +101,16 @@ def run_snakemake(arguments: argparse.Namespace, lock: int) -> tuple[int, bool]:
     return process.returncode, nothing
 
 
-def report(plan: studies.Plan, nothing: bool, seconds: float) -> None:
-    """Print the summary table and where things are."""
-    print()
+def report(plans: dict[str, studies.Plan], nothing: bool, seconds: float) -> None:
+    """Print each study's summary and verdict, and where things are."""
     if nothing:
-        print("Nothing to do: every result of this study is up to date.\n")
-    print((plan.folder / "tables" / "summary.txt").read_text())
-    print(f"figure   {plan.folder}/figures/{plan.study.figures[0]}.pdf (and .png, .csv)")
-    print(f"table    {plan.folder}/tables/at_k.csv")
-    print(f"runs     {plan.results}/runs/ (metrics.jsonl, checkpoints; W&B offline runs in wandb/)")
+        print("\nNothing to do: every result is up to date.")
+    for name, plan in plans.items():
+        print(f"\n{name}\n{'-' * len(name)}")
+        print((plan.folder / "tables" / "summary.txt").read_text())
+        print(f"figures  {plan.folder}/figures/ (PDF, PNG, CSV: {', '.join(plan.study.figures)})")
+        print(f"tables   {plan.folder}/tables/")
+    print(f"\nruns     {plan.results}/runs/ (metrics.jsonl, checkpoints; W&B offline runs in wandb/)")
     print(f"finished in {seconds:.0f} s")
 
 

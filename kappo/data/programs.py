@@ -2,8 +2,8 @@
 
 A prompt such as `3,7=0;8,2=6;` shows one example of a hidden function for each of its branches, a < b and a >= b,
 modulo 10; a completion is a program, one expression a branch (here `a+b;a-b`), graded by the share of 16 hidden tests
-that it passes. Each example singles out its branch's rule. The warm-up corpus writes well-formed programs whose rules are drawn
-from a skewed prior, independently of the examples: the base model guesses.
+that it passes. Each example singles out its branch's rule. The warm-up corpus writes well-formed programs
+whose rules are drawn from a skewed prior, independently of the examples: the base model guesses.
 """
 
 from __future__ import annotations

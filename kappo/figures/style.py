@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kappo.figures.at_k import Row, write
+from kappo.figures.rows import Row, write
 from kappo.records import write_bytes
 
 WIDTH = 5.5

@@ -64,10 +64,7 @@ def pkpo(rewards: ArrayLike, k: int) -> Floats:
     weights = np.zeros(n)
     weights[k - 2 : n - 1] = _top_weights(n - 1, k - 1)
     gaps = np.zeros_like(ranked)
-    total, weighted = np.zeros(r.shape[:-1]), np.zeros(r.shape[:-1])
-    for i in range(n):
-        gaps[..., i] = total * ranked[..., i] - weighted
-        total, weighted = total + weights[i], weighted + weights[i] * ranked[..., i]
+    gaps[..., 1:] = np.cumsum(np.cumsum(weights)[:-1] * np.diff(ranked), axis=-1)
     scores = np.empty_like(r)
-    np.put_along_axis(scores, order, k / n * np.maximum(gaps, 0.0), axis=-1)
+    np.put_along_axis(scores, order, k / n * gaps, axis=-1)
     return scores

@@ -79,7 +79,7 @@ def log_c(k: int, beta: float) -> float:
         slope = -(1 - 1 / k) - np.exp(-y / k - softplus(-y)) / (k * j)
         step = float(value / slope)
         y -= step
-        if abs(step) <= 1e-16 * max(1.0, abs(y)):
+        if abs(step) <= 4e-16 * max(1.0, abs(y)):
             break
     return y - float(np.log(beta))
 
@@ -97,7 +97,7 @@ def _log_v(counts: Floats, total: float, k: int, beta: float) -> Floats:
     for _ in range(NEWTON_STEPS):
         step = (_below(v, k) - np.where(low, wanted, 0.0)) * (1 + v**k)
         v = np.minimum(v - step, 1.0)
-        if not (np.abs(step) > 1e-16 * v).any():
+        if not (np.abs(step) > 4e-16 * v).any():
             break
     with np.errstate(divide="ignore"):
         found = np.where(low, np.log(v), found)
@@ -113,7 +113,7 @@ def _log_v(counts: Floats, total: float, k: int, beta: float) -> Floats:
         log_k = _log_above(s, k)
         step = np.where(low, 0.0, (log_k - log_rest) / np.exp(s - softplus(k * s) - log_k))
         s = np.maximum(s + step, 0.0)
-        if not (np.abs(step) > 1e-16 * np.maximum(1.0, s)).any():
+        if not (np.abs(step) > 4e-16 * np.maximum(1.0, s)).any():
             break
     return np.where(low, found, s)
 

@@ -1,23 +1,32 @@
 # Tables from evaluations, figures from tables; no models.
 
 
+def indexes(w, training):
+    plan = PLANS[w.study]
+    return [
+        f"{RESULTS}/{w.study}/evaluations/{test}-r{replicate}.json"
+        for replicate, test in plan.tests
+        if (test == studies.TRAIN) == training
+    ]
+
+
 rule tables:
     input:
-        lambda w: [
-            f"{RESULTS}/{w.study}/evaluations/{test}-r{replicate}.json"
-            for replicate, test in PLANS[w.study].tests
-        ],
+        tests=lambda w: indexes(w, training=False),
+        train=lambda w: indexes(w, training=True),
     output:
         f"{STUDY}/tables/manifest.json",
     params:
-        cell=f"{STUDY}/cells/study.yaml",
-        about=f"{STUDY}/cells/study.json",
+        claims=f"{STUDY}/cells/claims.json",
+        claimed=lambda w: [str(claim) for claim in PLANS[w.study].study.claims],
+        k=lambda w: ",".join(map(str, PLANS[w.study].cells[0].config.eval.k)),
+        bootstrap=lambda w: PLANS[w.study].cells[0].config.eval.bootstrap,
         made_of=lambda w: PLANS[w.study].made_of(),
     message:
         "tables of {wildcards.study}"
     shell:
-        "{KAPPO} tables {input:q} --results {RESULTS:q} --cell {params.cell:q} --study {params.about:q}"
-        " -o {RESULTS:q}/{wildcards.study}/tables"
+        "{KAPPO} tables {input.tests:q} --training-problems {input.train:q} --claims {params.claims:q} --k {params.k}"
+        " --bootstrap {params.bootstrap} --results {RESULTS:q} -o {RESULTS:q}/{wildcards.study}/tables"
 
 
 rule figures:

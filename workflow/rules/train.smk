@@ -27,7 +27,7 @@ rule select:
         f"{STUDY}/selection/r{{replicate}}.json",
     params:
         runs=lambda w: [f"{RESULTS}/runs/{c.run.id}" for c in selected(w)],
-        arms=lambda w: [c.arm for c in selected(w)],
+        arms=lambda w: [c.arm or "-" for c in selected(w)],
     message:
         "select checkpoints of {wildcards.study}, replicate {wildcards.replicate}"
     shell:

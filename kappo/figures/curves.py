@@ -1,0 +1,70 @@
+"""pass@k or max@k against k_eval (KAPPO, figures 2 and 4): one row a method, one panel a split, the base in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kappo.errors import UserError
+from kappo.figures import style
+from kappo.figures.rows import NAMES, Arm, Row, arm_of, arms_of, methods_of
+
+TITLES = {"id": "in distribution", "hard": "hard", "validation": "validation (selects checkpoints)"}
+
+
+def drawable(rows: Sequence[Row]) -> list[Row]:
+    """The rows over all replicates. Raises UserError when there are none."""
+    found = [row for row in rows if row["replicate"] == "all"]
+    if not found:
+        raise UserError("at_k.csv has no rows of replicate `all`: make it again with `kappo tables`")
+    return found
+
+
+def panel(axis: Any, rows: Sequence[Row], arms: Mapping[Arm, str], split: str) -> list[Row]:
+    """Draw the split's curves of some arms with their intervals; returns the rows drawn."""
+    drawn: list[Row] = []
+    trained = [arm for arm in arms if arm[0] != "base"]
+    for arm, name in arms.items():
+        line = sorted((r for r in rows if r["split"] == split and arm_of(r) == arm), key=lambda r: r["k_eval"])
+        colour, marker = style.BASE, None
+        if arm in trained:
+            place = trained.index(arm)
+            colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
+        ks = [row["k_eval"] for row in line]
+        means, lows, highs = ([100 * row[name] for row in line] for name in ("mean", "low", "high"))
+        axis.plot(ks, means, color=colour, marker=marker, linestyle="-" if marker else "--", label=name, zorder=3)
+        axis.fill_between(ks, lows, highs, color=colour, alpha=0.15, linewidth=0)
+        drawn += line
+    ks = sorted({row["k_eval"] for row in drawn})
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(ks, [str(k) for k in ks])
+    axis.minorticks_off()
+    axis.set_ylim(0, 100)
+    return drawn
+
+
+def at_k(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw at_k.csv's test splits into folder/at_k.{pdf,png,csv}; returns the paths."""
+    plt = style.pyplot()
+    picked = [row for row in drawable(rows) if row["split"] != "validation"]
+    splits, methods = list(dict.fromkeys(row["split"] for row in picked)), methods_of(picked)
+    metric, arms = picked[0]["metric"], arms_of(picked)
+    figure, axes = plt.subplots(
+        len(methods), len(splits), figsize=(style.WIDTH, 0.5 + 1.75 * len(methods)), squeeze=False, sharex=True
+    )
+    drawn = []
+    for line, method in zip(axes, methods, strict=True):
+        own = {arm: name for arm, name in arms.items() if arm[0] in ("base", method)}
+        for axis, split in zip(line, splits, strict=True):
+            drawn += panel(axis, picked, own, split)
+        line[0].set_ylabel(f"{NAMES.get(method, method.upper())}: {metric}@$k_{{\\mathrm{{eval}}}}$ (%)")
+        line[-1].legend(frameon=False, loc="upper left" if metric == "pass" else "lower right", fontsize=6.5)
+    for axis, split in zip(axes[0], splits, strict=True):
+        count = next(row["n_problems"] for row in picked if row["split"] == split)
+        axis.set_title(f"{TITLES.get(split, split)} ({count} problems)")
+    for axis in axes[-1]:
+        axis.set_xlabel(r"$k_{\mathrm{eval}}$")
+    figure.tight_layout(w_pad=1.2)
+    unique = list({(row["split"], *arm_of(row), row["k_eval"]): row for row in drawn}.values())
+    return style.save(figure, folder / "at_k", unique)
