@@ -194,7 +194,8 @@ def train(config: Any, overrides: list[str]) -> None:
 def _print_validation(found: dict[str, Any]) -> None:
     for row in found["checkpoints"]:
         scores = "  ".join(f"{name} {100 * row[name]:.1f} %" for name in row if "@" in name)
-        print(f"step {row['step']:>5}  validation: {scores}  ({row['n_problems']} problems x {row['n_samples']})")
+        size = f"{row['n_problems']} problems x {row['n_samples']}"
+        print(f"step {row['step']:>5}  validation: {scores}  KL {row['kl']:.2f} nats  ({size})")
 
 
 STAGES: dict[str, Callable[[Any, list[str]], None]] = {"base": base, "bank": bank, "train": train}

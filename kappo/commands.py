@@ -114,7 +114,7 @@ def evaluate(arguments: list[str]) -> None:
             raise UserError(
                 f"{folder} holds a {manifest['kind']}: expected the folder of a base model or a finished run"
             )
-        arm = {"method": "base", "pressure": "none", "k": 0, "arm": "", "rollouts": 0, "bank_rollouts": 0}
+        arm = {"method": "base", "pressure": "none", "k": 0, "arm": "", "kl": 0.0, "rollouts": 0, "bank_rollouts": 0}
         about = {"id": manifest["id"], "model": str(folder), "replicate": manifest["slice"].get("replicate", 0)}
         models.append({**arm, **about})
     selected = read_json(a.selection) if a.selection else []
@@ -137,7 +137,7 @@ def evaluate(arguments: list[str]) -> None:
         where = os.path.relpath(place.folder, a.index.parent) if a.index else str(place.folder)
         about = {"task": data.task, "split": data.split, "metric": data.metric, "folder": where}
         about |= {"replicate": config.replicate, "run": row.get("run", ""), "step": row.get("step", 0)}
-        kept = {name: row[name] for name in ("method", "pressure", "k", "arm", "rollouts", "bank_rollouts")}
+        kept = {name: row[name] for name in ("method", "pressure", "k", "arm", "kl", "rollouts", "bank_rollouts")}
         entries.append({**kept, **about})
         if not a.index:
             rewards = by_prompt(read_table(place.folder / "samples.parquet", SAMPLES), "reward")[1]

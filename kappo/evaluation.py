@@ -132,7 +132,7 @@ def choose(runs: Sequence[Path], arms: Sequence[str] = ()) -> list[dict[str, Any
         for row in about["checkpoints"]:
             model = folder / "checkpoints" / f"step-{row['step']:06d}"
             score = row[f"{run['metric']}@{run['k']}"]
-            candidate = {**run, "step": row["step"], "score": score, "model": str(model)}
+            candidate = {**run, "step": row["step"], "score": score, "kl": row["kl"], "model": str(model)}
             found.setdefault(tuple(run[name] for name in ARM), []).append(candidate)
     return [
         {**min(rows, key=lambda c: (-c["score"], c["step"], c["run"])), "candidates": len(rows)}

@@ -18,7 +18,8 @@ CHOICES = [(group, choice) for group in groups() if group != "study" for choice 
 
 @pytest.mark.parametrize(("group", "choice"), CHOICES)
 def test_every_choice_composes(group, choice):
-    config = compose.compose([f"{group}={choice}"])
+    needed = {"pkpo": ["pressure=none", "k=2"]}
+    config = compose.compose([f"{group}={choice}", *needed.get(choice, [])])
     assert isinstance(config, Config)
     assert compose.check(plain(config)) == config
 
@@ -33,7 +34,19 @@ def test_every_study_plans(name):
     found = plan(name)
     assert found.study.name == name
     assert found.cells
-    assert len(found.tests) == len(found.study.replicates) * len(found.study.data.test)
+    sets = {test for _, test in found.tests}
+    assert sets - {"validation", "training_problems"} == set(found.study.data.test)
+    assert len(found.tests) == len(found.study.replicates) * len(sets)
+
+
+@pytest.mark.parametrize("name", choices("study"))
+def test_claims_of_every_study_are_about_its_arms_and_splits(name):
+    found = plan(name)
+    arms = {("base", 0, ""), *((choice_name(c.config.method), c.config.k, c.arm) for c in found.cells)}
+    for claim in found.study.claims:
+        assert {(side.method, side.k, side.arm) for side in (claim.left, claim.right)} <= arms, claim
+        assert claim.split in {config.data.split for config in found.tests.values()}, claim
+        assert claim.k_eval in found.cells[0].config.eval.k, claim
 
 
 def test_top_level_settings_reach_their_readers():

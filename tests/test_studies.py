@@ -11,6 +11,7 @@ from kappo import compose, studies
 from kappo.errors import UserError
 from kappo.studies import plan, points
 
+TESTS = ("rules_id", "rules_hard")
 CHECKOUT = Path(__file__).parent.parent
 
 
@@ -127,15 +128,15 @@ def test_cells_are_replicates_by_grid():
     assert [(c.config.replicate, c.config.k) for c in found.cells] == [(0, 1), (0, 4), (1, 1), (1, 4)]
     assert len({c.bank.id for c in found.cells}) == 2
     assert len({c.calibration.id for c in found.cells}) == 4
-    assert found.runs(1) == [c.run.id for c in found.cells[2:]]
-    assert set(found.tests) == {(r, t) for r in (0, 1) for t in ("rules_id", "rules_hard")}
+    assert found.runs(1) == found.cells[2:]
+    assert set(found.tests) == {(r, t) for r in (0, 1) for t in (*TESTS, "validation", "training_problems")}
     assert found.tests[1, "rules_hard"].data.split == "hard"
     assert found.tests[1, "rules_hard"].replicate == 1
 
 
 def test_equal_runs_are_one():
     assert len(plan("embedded", [GRID.format(k="[1,2,1]")]).cells) == 2
-    assert len(plan("embedded", ["k=4"]).cells) == 1
+    assert len(plan("embedded", [GRID.format(k="[1,2]"), "k=4"]).cells) == 1
 
 
 def test_overrides_reach_every_cell_and_win_over_the_study():
@@ -149,7 +150,46 @@ def test_overrides_reach_every_cell_and_win_over_the_study():
 def test_overrides_of_the_study_itself():
     found = plan("embedded", ["data.test=[rules_id]", "replicates=[3]"])
     assert found.study.data.test == ["rules_id"]
-    assert list(found.tests) == [(3, "rules_id")]
+    assert list(found.tests) == [(3, "rules_id"), (3, "validation"), (3, "training_problems")]
+    assert list(plan("embedded", ["figures=[at_k]"]).tests) == [(0, "rules_id"), (0, "rules_hard")]
+
+
+def test_the_training_problems_are_evaluated_apart():
+    config = plan("embedded").tests[0, "training_problems"]
+    assert (config.data.split, config.eval.samples_per_problem, config.eval.k) == ("train", 32, [1])
+
+
+ARM = "grid=[{{method:apo,pressure:binary,k:4,beta:[0.1,0.3],arm:{arm}}}]"
+
+
+def test_arms_set_runs_apart():
+    assert [c.arm for c in plan("embedded", [ARM.format(arm="'beta {beta}'")]).cells] == ["beta 0.1", "beta 0.3"]
+    assert [c.arm for c in plan("embedded", [ARM.format(arm="same")]).cells] == ["same", "same"]
+    with pytest.raises(UserError, match="the entry sets no 'lr'"):
+        plan("embedded", [ARM.format(arm="'{lr}'")])
+
+
+def test_several_studies_in_one_workflow():
+    found = studies.plans("embedded,embedded_code")
+    assert list(found) == ["embedded", "embedded_code"]
+    for p in found.values():
+        assert studies.find(list(found.values()), "run", p.cells[-1].run.id) == p.cells[-1]
+    with pytest.raises(UserError, match="two of these studies have the same name"):
+        studies.plans("embedded,embedded")
+
+
+def test_a_missing_table_or_figure_is_made_again(tmp_path):
+    found = plan("embedded", [f"paths.results={tmp_path}"])
+    for name in ("tables", "figures"):
+        folder = found.folder / name
+        folder.mkdir(parents=True)
+        (folder / "made.csv").write_text("x")
+        (folder / "manifest.json").write_text('{"files": {"made.csv": ""}}')
+        found.drop_stale_marks()
+        assert (folder / "manifest.json").is_file()
+        (folder / "made.csv").unlink()
+        found.drop_stale_marks()
+        assert not (folder / "manifest.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -168,7 +208,7 @@ def test_overrides_of_the_study_itself():
         (["k=1,2"], "k=1,2: one value expected"),
         (["data.test=[]"], r"data.test = \[\]: expected at least one"),
         (["name=../x"], "name = .*names a folder"),
-        (["figures=[pass_at_q]"], "did you mean 'pass_at_k'"),
+        (["figures=[pass_at_q]"], "'pass_at_q': expected one of 'at_k'"),
         (["train.stepz=3"], "train.stepz = 3: no such setting"),
         (["train.prompts_per_step=1000"], "train.prompts_per_step = 1000 with data.problems = 512"),
         (["replicates=[1"], "cannot be parsed"),

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kappo.errors import UserError
 from kappo.evaluation import FILE, curve, interval
 from kappo.figures.rows import Row, arm_of, arms_of, label
@@ -27,6 +29,7 @@ COLUMNS = (
     "high",
     "n_problems",
     "n_samples",
+    "kl",
     "rollouts",
     "bank_rollouts",
 )
@@ -38,6 +41,7 @@ NUMBERS = {
     "high": float,
     "n_problems": int,
     "n_samples": int,
+    "kl": float,
     "rollouts": int,
     "bank_rollouts": int,
 }
@@ -46,7 +50,8 @@ NUMBERS = {
 def at_k(indexes: Sequence[Path], ks: Sequence[int], resamples: int) -> list[Row]:
     """Rows of at_k.csv. indexes: files of `kappo evaluate`, one a replicate and test set.
 
-    mean, low, high are fractions; intervals are those of `evaluation.interval`. Methods, splits and k keep the order
+    kl: KL of the selected checkpoint to the base model, on the validation prompts, in nats a completion. mean, low,
+    high are fractions; intervals are those of `evaluation.interval`. Methods, splits and k keep the order
     of the indexes. k is 0 for the base model.
     """
     if min(ks, default=0) < 1 or len(set(ks)) < len(ks):
@@ -72,10 +77,12 @@ def at_k(indexes: Sequence[Path], ks: Sequence[int], resamples: int) -> list[Row
             n = rewards.shape[1]
             if n < max(ks):
                 raise UserError(f"--k {max(ks)}: {path} holds {n} samples a problem; unbiased pass@k needs n >= k")
-            curves.append((str(entry["replicate"]), curve(rewards, ks), n))
-        groups = [(name, [values], n) for name, values, n in curves]
-        groups.append(("all", [values for _, values, _ in curves], min(n for _, _, n in curves)))
-        for replicate, values, n in groups:
+            curves.append((str(entry["replicate"]), curve(rewards, ks), n, entry["kl"]))
+        groups = [(name, [values], n, kl) for name, values, n, kl in curves]
+        together = [values for _, values, _, _ in curves]
+        kl_mean = float(np.mean([kl for _, _, _, kl in curves]))
+        groups.append(("all", together, min(n for _, _, n, _ in curves), kl_mean))
+        for replicate, values, n, kl in groups:
             means, lows, highs = interval(values, resamples)
             for k_eval, mean, low, high in zip(ks, means, lows, highs, strict=True):
                 rows.append(
@@ -94,6 +101,7 @@ def at_k(indexes: Sequence[Path], ks: Sequence[int], resamples: int) -> list[Row
                         "high": float(high),
                         "n_problems": sum(len(v) for v in values),
                         "n_samples": n,
+                        "kl": float(kl),
                         "rollouts": entries[0]["rollouts"],
                         "bank_rollouts": entries[0]["bank_rollouts"],
                     }
@@ -110,8 +118,8 @@ def entries_of(index: Path) -> list[Mapping[str, Any]]:
 
 
 def summary(rows: Sequence[Row], shown: Sequence[int] | None = None) -> str:
-    """A printed table: the metric at the smallest and largest k_eval with intervals, each split, base first. In %."""
-    picked = [row for row in rows if row["replicate"] == "all"]
+    """A printed table: the metric at the smallest and largest k_eval with intervals, each test split, base first."""
+    picked = [row for row in rows if row["replicate"] == "all" and row["split"] != "validation"]
     ks = sorted({row["k_eval"] for row in picked})
     ks = list(shown or sorted({ks[0], ks[-1]}))
     splits = list(dict.fromkeys(row["split"] for row in picked))

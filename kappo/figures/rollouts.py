@@ -38,6 +38,6 @@ def rollouts(rows: Sequence[Row], folder: Path) -> list[Path]:
     axis.set_yticks(range(len(made)), names)
     axis.invert_yaxis()
     axis.set_xlabel("completions (thousands)")
-    axis.legend(frameon=False)
+    axis.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncol=3)
     figure.tight_layout()
     return style.save(figure, folder / "rollouts", made)

@@ -6,13 +6,16 @@ from copy import copy
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from kappo.config import Config, choice_name
-from kappo.evaluation import curve, sample_problems
+from kappo.evaluation import curve
 from kappo.folders import Place, locked
 from kappo.methods.base import Method
 from kappo.models import load_model
 from kappo.pressure import Rows
-from kappo.records import by_prompt, write_json
+from kappo.records import write_json
+from kappo.reference import prompts_of, rollout
 from kappo.rewards.base import check_failed_share
 from kappo.rollout.base import RolloutEngine, SamplingSpec
 from kappo.tracking import Tracker, progress
@@ -57,7 +60,7 @@ def train(config: Config, place: Place, base: Path, bank: Path, rows: Rows) -> N
             "rollouts": 0 if method.source == "bank" else config.train.steps * per_step,
             "bank_rollouts": rows.rewards.size if method.uses_bank else 0,
         }
-        scores = validate(config, place.folder, keep)
+        scores = validate(config, place.folder, base, keep)
         write_json(place.folder / VALIDATION, {**describe(config), **counts, "checkpoints": scores})
         files = [f"checkpoints/{folder_name(step)}/model.safetensors" for step in keep]
         place.finish([VALIDATION, *files], config.train.steps * per_step)
@@ -77,21 +80,30 @@ def describe(config: Config) -> dict[str, Any]:
     return {"method": method, "pressure": pressure, "metric": metric, **numbers}
 
 
-def validate(config: Config, folder: Path, steps: list[int]) -> list[dict[str, Any]]:
-    """The task's metric (pass or max) at 1 and the trained k, a row for each kept checkpoint."""
+def validate(config: Config, folder: Path, base: Path, steps: list[int]) -> list[dict[str, Any]]:
+    """The task's metric (pass or max) at 1 and the trained k on the validation split, a row for each kept checkpoint.
+
+    kl: the k1 estimate of KL(policy || reference) on the same completions, in nats a completion.
+    """
     data, n = cast(Any, config.validation), config.eval.validation_samples
     engine = cast(RolloutEngine, config.rollout)
+    reference = copy(engine)
+    reference.load(*load_model(base, config.runtime.threads), 0)
     problems = data.load(config.replicate)
     found = []
     for step in progress(steps, f"validate {folder.name}"):
         model, tokenizer = load_model(folder / "checkpoints" / folder_name(step), config.runtime.threads)
         engine.load(model, tokenizer, step)
         spec = SamplingSpec(n, config.replicate, "validate")
-        samples = sample_problems(engine, data.reward, problems, tokenizer, spec)
-        verdicts = samples["verdict"].to_pylist()
+        graded = rollout(engine, data.reward, problems, tokenizer, spec)
+        verdicts = [grade.verdict for _, grade in graded]
         check_failed_share(verdicts, config.eval.max_failed_share, f"validation of {folder.name} at step {step}")
         ks = sorted({1, config.k})
-        means = curve(by_prompt(samples, "reward")[1], ks).mean(axis=0)
+        rewards = np.array([grade.score for _, grade in graded]).reshape(len(problems), n)
+        means = curve(rewards, ks).mean(axis=0)
         scores = {f"{data.metric}@{k}": float(mean) for k, mean in zip(ks, means, strict=True)}
-        found.append({"step": step, "k": config.k, "n_samples": n, "n_problems": len(problems), **scores})
+        scored = reference.score(prompts_of(problems, tokenizer), [c for c, _ in graded])
+        kl = np.mean([sum(c.logprobs) - sum(ref) for (c, _), ref in zip(graded, scored, strict=True)])
+        about = {"step": step, "k": config.k, "n_samples": n, "n_problems": len(problems), "kl": float(kl)}
+        found.append({**about, **scores})
     return found

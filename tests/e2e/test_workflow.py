@@ -16,6 +16,11 @@ from tests.e2e.conftest import ROOT, digests, environment, run_study
 
 pytestmark = pytest.mark.slow
 
+FIGURES = (
+    *("at_k", "agreement", "agreement_validation", "pressure", "gain", "prediction", "training", "rollouts"),
+    "frontier",
+)
+
 
 def planned_jobs(folder: Path, settings: str) -> dict[str, int]:
     """Rule -> number of jobs that `snakemake -n` lists for the smoke study with these overrides."""
@@ -32,18 +37,27 @@ def planned_jobs(folder: Path, settings: str) -> dict[str, int]:
 
 def test_figures_table_and_summary(finished: Path) -> None:
     study = finished / "results" / "smoke"
-    for kind, magic in (("pdf", b"%PDF"), ("png", b"\x89PNG"), ("csv", b"task,")):
-        assert (study / "figures" / f"pass_at_k.{kind}").read_bytes().startswith(magic)
+    for name in FIGURES:
+        for kind, magic in (("pdf", b"%PDF"), ("png", b"\x89PNG"), ("csv", b"")):
+            assert (study / "figures" / f"{name}.{kind}").read_bytes().startswith(magic)
     with open(study / "tables" / "at_k.csv", newline="") as handle:
         rows = list(csv.DictReader(handle))
+    arms = {("base", "0"), ("apo", "1"), ("apo", "4"), ("dpo", "2"), ("grpo", "2"), ("pkpo", "2")}
     assert {(r["split"], r["method"], r["k"]) for r in rows} == {
-        (split, method, k) for split in ("id", "hard") for method, k in (("base", "0"), ("apo", "1"), ("apo", "4"))
+        (split, *arm) for split in ("id", "hard", "validation") for arm in arms
     }
     assert all(float(r["low"]) <= float(r["mean"]) <= float(r["high"]) for r in rows)
-    assert {(r["rollouts"], r["bank_rollouts"]) for r in rows if r["method"] == "apo"} == {("96", "256")}
+    sampled = {(r["method"], r["rollouts"], r["bank_rollouts"]) for r in rows if r["method"] != "base"}
+    assert sampled == {("apo", "96", "256"), ("dpo", "0", "256"), ("grpo", "192", "256"), ("pkpo", "192", "0")}
+    with open(study / "tables" / "claims.csv", newline="") as handle:
+        claimed = list(csv.DictReader(handle))
+    assert [row["replicates"] for row in claimed] == ["1", "1"]
+    assert all(row["verdict"] in ("holds", "does not hold", "not testable at this size") for row in claimed)
+    assert (study / "figures" / "agreement_validation_table.md").read_text().count("PKPO k=2") == 1
     printed = (finished / "first.log").read_text()
     assert "pass@16" in printed
-    assert "results/smoke/figures/pass_at_k.pdf" in printed
+    assert "results/smoke/figures/" in printed
+    assert "A*PO k=1 gains at one attempt" in printed
 
 
 def test_every_stage_leaves_metrics_manifest_and_wandb_run(finished: Path) -> None:
@@ -51,7 +65,7 @@ def test_every_stage_leaves_metrics_manifest_and_wandb_run(finished: Path) -> No
     folders = [
         p for kind in ("models", "banks", "calibration", "runs", "evaluations") for p in (results / kind).iterdir()
     ]
-    assert len(folders) == 1 + 1 + 2 + 2 + 6
+    assert len(folders) == 1 + 1 + 5 + 5 + 24
     for folder in folders:
         manifest = json.loads((folder / "manifest.json").read_text())
         assert manifest["id"] == folder.name
@@ -86,7 +100,7 @@ def test_changing_one_beta_reruns_what_depends_on_it(finished: Path) -> None:
         "calibrate": 1,
         "train": 1,
         "select": 1,
-        "evaluate": 2,
+        "evaluate": 4,
         "tables": 1,
         "figures": 1,
     }

@@ -7,7 +7,8 @@ import pytest
 
 from kappo.errors import UserError
 from kappo.figures import at_k
-from kappo.figures.pass_at_k import pass_at_k
+from kappo.figures import rows as tables
+from kappo.figures.curves import at_k as draw
 from kappo.records import SAMPLES, table, write_table
 
 KS = (1, 2, 4)
@@ -42,7 +43,8 @@ def indexes(tmp_path):
             for arm, (method, pressure, k) in ARMS.items():
                 folder = tmp_path / f"{arm}-{split}-{replicate}"
                 write_table(folder / "samples.parquet", samples(rewards(arm, split, replicate)))
-                about = {"method": method, "pressure": pressure, "k": k, "rollouts": 100 * k, "bank_rollouts": 30}
+                about = {"method": method, "pressure": pressure, "k": k, "arm": "", "rollouts": 100 * k}
+                about |= {"bank_rollouts": 30, "metric": "pass", "run": "", "step": 0, "kl": 0.5}
                 place = {"task": "rules", "split": split, "replicate": replicate, "folder": str(folder)}
                 entries.append({**about, **place})
             made.append(tmp_path / f"{split}-{replicate}.json")
@@ -52,8 +54,8 @@ def indexes(tmp_path):
 
 @pytest.fixture
 def rows(indexes, tmp_path):
-    at_k.write(tmp_path / "at_k.csv", at_k.at_k(indexes, KS, 200))
-    return at_k.read(tmp_path / "at_k.csv")
+    tables.write(tmp_path / "at_k.csv", at_k.at_k(indexes, KS, 200))
+    return tables.read(tmp_path / "at_k.csv", at_k.NUMBERS)
 
 
 def enumerated(values, k):
@@ -68,7 +70,7 @@ def cell(rows, **wanted):
 @pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize("split", ["id", "hard"])
 @pytest.mark.parametrize("k_eval", KS)
-def test_means_are_brute_force_pass_at_k(rows, arm, split, k_eval):
+def test_means_are_brute_force_draw(rows, arm, split, k_eval):
     method, pressure, k = ARMS[arm]
     about = {"task": "rules", "split": split, "method": method, "pressure": pressure, "k": k, "k_eval": k_eval}
     means = [enumerated(rewards(arm, split, replicate), k_eval) for replicate in (0, 1)]
@@ -76,8 +78,8 @@ def test_means_are_brute_force_pass_at_k(rows, arm, split, k_eval):
         row = cell(rows, replicate=replicate, **about)
         assert row["mean"] == pytest.approx(want, abs=6e-7)
         assert row["low"] - 1e-6 <= row["mean"] <= row["high"] + 1e-6
-        assert (row["n_problems"], row["n_samples"]) == (str(size), str(N))
-        assert (row["metric"], row["rollouts"], row["bank_rollouts"]) == ("pass", str(100 * k), "30")
+        assert (row["n_problems"], row["n_samples"]) == (size, N)
+        assert (row["metric"], row["rollouts"], row["bank_rollouts"]) == ("pass", 100 * k, 30)
 
 
 def test_one_row_for_every_combination(rows):
@@ -126,19 +128,19 @@ def test_missing_samples_and_indexes(indexes, tmp_path):
 
 def test_read_refuses_what_is_no_table(rows, tmp_path):
     with pytest.raises(UserError, match=r"none\.csv is missing: make it with `kappo tables`"):
-        at_k.read(tmp_path / "none.csv")
+        tables.read(tmp_path / "none.csv", at_k.NUMBERS)
     (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(UserError, match=r"empty\.csv has no column 'task' or no rows"):
-        at_k.read(tmp_path / "empty.csv")
-    at_k.write(tmp_path / "short.csv", [{k: v for k, v in rows[0].items() if k != "high"}])
+    with pytest.raises(UserError, match=r"empty\.csv has no column 'k' or no rows"):
+        tables.read(tmp_path / "empty.csv", at_k.NUMBERS)
+    tables.write(tmp_path / "short.csv", [{k: v for k, v in rows[0].items() if k != "high"}])
     with pytest.raises(UserError, match=r"short\.csv has no column 'high'"):
-        at_k.read(tmp_path / "short.csv")
+        tables.read(tmp_path / "short.csv", at_k.NUMBERS)
 
 
 def test_labels():
-    assert at_k.label("base", 0) == "base model"
-    assert at_k.label("apo", 4) == "A*PO k=4"
-    assert at_k.label("grpo", 2) == "GRPO k=2"
+    assert tables.label(("base", "none", 0, "")) == "base model"
+    assert tables.label(("apo", "binary", 4, "")) == "A*PO k=4"
+    assert tables.label(("grpo", "binary", 2, "mean a_k"), twin=True) == "GRPO k=2 (binary, mean a_k)"
 
 
 def test_summary(rows):
@@ -156,19 +158,24 @@ def test_summary_of_chosen_k(rows):
 
 
 def test_figure_bytes_depend_on_the_rows_alone(rows, tmp_path):
-    first, second = (pass_at_k(rows, tmp_path / name) for name in ("one", "two"))
-    assert [path.name for path in first] == ["pass_at_k.pdf", "pass_at_k.png", "pass_at_k.csv"]
+    first, second = (draw(rows, tmp_path / name) for name in ("one", "two"))
+    assert [path.name for path in first] == ["at_k.pdf", "at_k.png", "at_k.csv"]
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
     assert first[0].read_bytes().startswith(b"%PDF")
     assert first[1].read_bytes().startswith(b"\x89PNG")
     changed = [{**row, "mean": 1 - row["mean"]} for row in rows]
-    assert pass_at_k(changed, tmp_path / "three")[0].read_bytes() != first[0].read_bytes()
+    assert draw(changed, tmp_path / "three")[0].read_bytes() != first[0].read_bytes()
 
 
 def test_figure_csv_holds_what_is_drawn(rows, tmp_path):
-    path = pass_at_k(rows, tmp_path)[2]
+    path = draw(rows, tmp_path)[2]
     with open(path, newline="") as handle:
         drawn = list(csv.DictReader(handle))
-    want = [{name: str(value) for name, value in row.items()} for row in rows if row["replicate"] == "all"]
-    assert drawn == want
+    order = ("split", "method", "k", "k_eval")
+    want = [row for row in rows if row["replicate"] == "all"]
+    assert sorted(tuple(row[n] for n in order) for row in drawn) == sorted(
+        tuple(str(r[n]) for n in order) for r in want
+    )
+    shown = {tuple(row[n] for n in order): row["mean"] for row in drawn}
+    assert all(shown[tuple(str(row[n]) for n in order)] == f"{row['mean']:.6f}" for row in want)

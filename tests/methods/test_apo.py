@@ -26,7 +26,10 @@ RAW = APO()
 
 
 def signal(method=RAW, mask=MASK, ref=REF):
-    return {k: torch.from_numpy(np.array(v)) for k, v in method.signal(Batch(mask, ref, ADAPTED)).items()}
+    return {
+        k: torch.from_numpy(np.array(v))
+        for k, v in method.signal(Batch(mask, ref, np.zeros_like(ref), ADAPTED)).items()
+    }
 
 
 def losses(logprobs, method=RAW, mask=MASK, ref=REF):
@@ -89,7 +92,8 @@ def descend(bank, log_z=True, on_policy=True, k=2, beta=0.5):
     adapted = pressure.adapt(rewards, pressure.fit(np.array([bank], dtype=float)))
     if not log_z:
         adapted = Adapted(adapted.reward, adapted.scale, adapted.beta, np.zeros((1, 6)))
-    batch = Batch(np.ones((6, 1)), reference.log().numpy()[:, None], adapted)
+    ref = reference.log().numpy()[:, None]
+    batch = Batch(np.ones((6, 1)), ref, ref, adapted)
     made = {name: torch.from_numpy(np.array(value)) for name, value in method.signal(batch).items()}
     logits = reference.log().clone().requires_grad_()
     for _ in range(1500):
@@ -133,7 +137,8 @@ def test_per_beta_gradient_is_that_of_the_objective():
     logprobs = torch.log_softmax(logits, -1)
     adapted = Binary(2, beta).adapt(np.array([[1.0, 0.0]]), Binary(2, beta).fit(np.array([EXACT], dtype=float)))
     method = APO(loss_scale="per_beta")
-    made = method.signal(Batch(np.ones((2, 1)), logprobs.detach().numpy()[:, None], adapted))
+    ref = logprobs.detach().numpy()[:, None]
+    made = method.signal(Batch(np.ones((2, 1)), ref, ref, adapted))
     made = {name: torch.from_numpy(np.array(value)) for name, value in made.items()}
     loss = (logprobs.detach().exp() * method.loss(logprobs[:, None], torch.ones(2, 1), made)).sum()
     loss.backward()

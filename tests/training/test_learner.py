@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from kappo.config import Train
 from kappo.errors import UserError
 from kappo.logprobs import pack, token_logprobs
 from kappo.methods.apo import APO
+from kappo.methods.dpo import DPO
+from kappo.methods.grpo import GRPO
 from kappo.methods.sft import SFT
 from kappo.training import checkpoint
 from kappo.training.learner import Learner, Units, learning_rate, optimizer_tensors, reduce, restore_optimizer
@@ -75,6 +78,86 @@ def test_micro_batches_give_the_same_gradient(trainable, method, size):
         np.testing.assert_allclose(gradients(parts.model)[name], gradient, atol=1e-6 * max(scale, 1), err_msg=name)
     for name in want:
         assert got[name] == pytest.approx(want[name], rel=1e-5)
+
+
+def pairs():
+    made = units()
+    sums = made.signal["ref_logprobs"].sum(axis=1)
+    return Units(made.sequences, {"ref_logprob": sums.reshape(3, 2), "beta": np.array([0.1, 0.5, 2.0])})
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_units_of_two_sequences_give_the_same_step_and_are_never_split(trainable, size):
+    shapes, dpo = [], DPO(label_smoothing=0.2)
+
+    def loss(logprobs, mask, signal):
+        shapes.append((len(logprobs), len(mask), len(signal["beta"]), len(signal["ref_logprob"])))
+        return dpo.loss(logprobs, mask, signal)
+
+    whole, parts = learner(trainable()), learner(trainable(), size)
+    want = whole.step(pairs(), dpo, 0)
+    got = parts.step(pairs(), SimpleNamespace(sequences_per_unit=2, loss=loss), 0)
+    assert shapes == [(2, 2, 1, 1)] * 3
+    assert got == pytest.approx(want, rel=1e-5)
+    for name, gradient in gradients(whole.model).items():
+        np.testing.assert_allclose(gradients(parts.model)[name], gradient, atol=1e-6, err_msg=name)
+
+
+def test_loss_of_pairs_is_the_mean_over_pairs(trainable):
+    made, batch = learner(trainable()), pairs()
+    values = token_logprobs(made.model, batch.sequences)[0].detach().double().sum(-1).numpy().reshape(3, 2)
+    log_ratio = values - batch.signal["ref_logprob"]
+    margins = batch.signal["beta"] * (log_ratio[:, 0] - log_ratio[:, 1])
+    assert made.step(batch, DPO(), 0)["loss"] == pytest.approx(np.log1p(np.exp(-margins)).mean(), rel=1e-5)
+
+
+BINS = {
+    "one": np.array([True, False, False, True, True, False]),
+    "other": np.array([False, True, False, False, False, True]),
+    "empty": np.zeros(6, dtype=bool),
+}
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_pull_of_apo_is_twice_beta_times_the_residual(trainable, size):
+    made, batch = learner(trainable(), size), units()
+    values = token_logprobs(made.model, batch.sequences)[0].detach().double().numpy()
+    metrics = made.step(Units(batch.sequences, batch.signal, BINS), APO(), 0)
+    lengths = batch.sequences.lengths.tolist()
+    for name, rows in BINS.items():
+        pulls = []
+        for i in np.flatnonzero(rows):
+            log_ratio = sum(values[i, t] - batch.signal["ref_logprobs"][i, t] for t in range(lengths[i]))
+            residual = batch.signal["target"][i] - 0.5 * log_ratio
+            pulls += [2 * 0.5 * abs(residual)] * lengths[i]
+        if pulls:
+            assert metrics[f"pull/{name}"] == pytest.approx(np.mean(pulls), rel=1e-5)
+    assert {name for name in metrics if name.startswith("pull/")} == {"pull/one", "pull/other"}
+
+
+def test_pull_of_grpo_is_the_advantage_over_the_length(trainable):
+    made, batch = learner(trainable(), 4), units()
+    behaviour = token_logprobs(made.model, batch.sequences)[0].detach().double().numpy()
+    advantage = np.array([1.0, -0.5, 0.0, 2.0, -3.0, 0.1])
+    signal = {"advantage": advantage, "behaviour_logprobs": behaviour}
+    metrics = made.step(Units(batch.sequences, signal, BINS), GRPO(), 0)
+    lengths = batch.sequences.lengths.tolist()
+    for name in ("one", "other"):
+        pulls = [abs(advantage[i]) / lengths[i] for i in np.flatnonzero(BINS[name]) for _ in range(lengths[i])]
+        assert metrics[f"pull/{name}"] == pytest.approx(np.mean(pulls), rel=1e-4)
+
+
+def test_pull_of_a_loss_by_token_is_one(trainable):
+    batch = units()
+    metrics = learner(trainable(), 4).step(Units(batch.sequences, {}, BINS), SFT(), 0)
+    assert [metrics["pull/one"], metrics["pull/other"]] == pytest.approx([1, 1])
+
+
+def test_bins_change_nothing(trainable):
+    plain, binned = learner(trainable()), learner(trainable())
+    plain.step(units(), APO(), 0)
+    binned.step(Units(units().sequences, units().signal, BINS), APO(), 0)
+    assert equal(weights(plain.model), weights(binned.model))
 
 
 @pytest.mark.parametrize("method", [APO(), SFT()])
