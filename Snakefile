@@ -58,4 +58,4 @@ include: "workflow/rules/figures.smk"
 rule all:
     default_target: True
     input:
-        [f"{RESULTS}/{name}/figures/manifest.json" for name in PLANS],
+        [str(plan.target) for plan in PLANS.values()],

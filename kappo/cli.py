@@ -23,9 +23,10 @@ Stages of one run; they take Hydra overrides such as k=4 beta=0.1, and -m for sw
 Plain commands:
   calibrate   a bank's rewards -> coefficients for each k and beta
   select      choose each arm's configuration and checkpoint on the validation split
+  compare     validation scores of tuning runs by configuration
   evaluate    sample a test set with models or runs
-  tables      evaluations -> at_k.csv
-  figures     at_k.csv -> PDF, PNG, CSV
+  tables      evaluations -> at_k.csv, claims.csv and others
+  figures     tables -> PDF, PNG, CSV
 
 `kappo VERB --help` explains a verb. A whole study: snakemake --cores 2 --config study=embedded
 """

@@ -89,6 +89,28 @@ def select(arguments: list[str]) -> None:
     write_json(a.output, chosen)
 
 
+def compare(arguments: list[str]) -> None:
+    from kappo.evaluation import compare as compare_runs
+    from kappo.figures.rows import label, write
+    from kappo.records import write_text
+
+    parser = _parser("compare", "Validation scores of tuning runs, mean over replicates; * marks each arm's best.")
+    parser.add_argument("runs", nargs="+", type=Path, help="run folders")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder for tuning.csv and summary.txt")
+    a = parser.parse_args(arguments)
+    rows = compare_runs(a.runs)
+    lines = [
+        f"{'*' if row['chosen'] else ' '} {label((row['method'], row['pressure'], row['k'], row['pressure'])):24}"
+        f"beta {row['beta']:<6g} lr {row['lr']:<8g} {100 * row['score']:5.1f} %  step {row['step']:.0f}"
+        for row in rows
+    ]
+    sizes = f"validation score at the trained k, best checkpoint, mean over {rows[0]['replicates']} replicates"
+    text = "\n".join([*lines, sizes])
+    write_text(a.output / "summary.txt", text + "\n")
+    write(a.output / "tuning.csv", rows)
+    print(text)
+
+
 def evaluate(arguments: list[str]) -> None:
     from kappo import compose, folders, studies
     from kappo.config import check
@@ -189,14 +211,11 @@ def tables(arguments: list[str]) -> None:
 
 
 def figures(arguments: list[str]) -> None:
-    from typing import get_args
-
     from kappo.compose import load
     from kappo.config import check
     from kappo.figures import agreement, at_k, curves, frontier, mechanism, pressure, rollouts, training
     from kappo.figures.rows import read
     from kappo.folders import vouch
-    from kappo.studies import Figure
     from kappo.tracking import Tracker, progress
 
     drawers: dict[str, tuple[str, dict[str, type], Callable[..., list[Path]]]] = {
@@ -212,7 +231,7 @@ def figures(arguments: list[str]) -> None:
     }
     parser = _parser("figures", "Tables -> figures: PDF, PNG and CSV each.")
     parser.add_argument("tables", type=Path, help="a folder that `kappo tables` made")
-    parser.add_argument("--figures", nargs="+", choices=get_args(Figure), default=["at_k"])
+    parser.add_argument("--figures", nargs="+", choices=sorted(drawers), default=["at_k"])
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder")
     parser.add_argument("--cell", type=Path, help="a resolved config whose tracking settings are used")
     a = parser.parse_args(arguments)
@@ -238,6 +257,7 @@ def figures(arguments: list[str]) -> None:
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "calibrate": calibrate,
     "select": select,
+    "compare": compare,
     "evaluate": evaluate,
     "tables": tables,
     "figures": figures,

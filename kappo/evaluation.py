@@ -118,6 +118,45 @@ def interval(
     return means[0], low, high
 
 
+CONFIGURATION = ("method", "pressure", "k", "beta", "lr")
+
+
+def compare(runs: Sequence[Path]) -> list[dict[str, Any]]:
+    """Configurations of each arm by the mean over replicates of their best checkpoint's validation score.
+
+    Rows: method, pressure, k, beta, lr, score (a fraction), replicates, step (mean of the best), chosen (1 for the
+    arm's best configuration, the earlier in the order of `runs` at a tie, else 0). Raises UserError when the configurations
+    of an arm were tried on different replicates, or two runs differ in nothing that the rows show.
+    """
+    found: dict[tuple[Any, ...], dict[int, tuple[float, int]]] = {}
+    for row in (row for folder in runs for row in choose([folder])):
+        scores = found.setdefault(tuple(row[name] for name in CONFIGURATION), {})
+        if row["replicate"] in scores:
+            raise UserError(f"{row['run']}: another run has the same {', '.join(CONFIGURATION)} and replicate")
+        scores[row["replicate"]] = (row["score"], row["step"])
+    best: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for key, scores in found.items():
+        leader = best.setdefault(key[:3], key)
+        if set(scores) != set(found[leader]):
+            raise UserError(f"{key} and {leader} were tried on different replicates: finish the missing runs")
+        if _mean(scores) > _mean(found[leader]):
+            best[key[:3]] = key
+    return [
+        {
+            **dict(zip(CONFIGURATION, key, strict=True)),
+            "score": _mean(scores),
+            "replicates": len(scores),
+            "step": float(np.mean([step for _, step in scores.values()])),
+            "chosen": int(best[key[:3]] == key),
+        }
+        for key, scores in found.items()
+    ]
+
+
+def _mean(scores: dict[int, tuple[float, int]]) -> float:
+    return float(np.mean([score for score, _ in scores.values()]))
+
+
 def choose(runs: Sequence[Path], arms: Sequence[str] = ()) -> list[dict[str, Any]]:
     """For each arm (method, pressure, k, arm, replicate, seed) the run and checkpoint with the best validation score.
 

@@ -19,6 +19,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 ROUNDS = 10
+_LAST = np.nextafter(1.0, 0.0)
 
 
 def philox4x32(counter: Sequence[ArrayLike], key: tuple[int, int]) -> list[NDArray[np.uint64]]:
@@ -63,7 +64,7 @@ def uniform(seed: int, stream: str, items: ArrayLike, sample: ArrayLike = 0, pos
     item = item_keys(items)
     words = philox4x32((item & _LOW, item >> _SHIFT, sample, position), (key & 0xFFFFFFFF, key >> 32))
     bits = ((words[0] << _SHIFT) | words[1]) >> np.uint64(11)
-    return (bits.astype(np.float64) + 0.5) * 2.0**-53
+    return np.minimum((bits.astype(np.float64) + 0.5) * 2.0**-53, _LAST)
 
 
 def normal(seed: int, stream: str, items: ArrayLike, sample: ArrayLike = 0, position: ArrayLike = 0) -> NDArray:

@@ -79,7 +79,16 @@ FIXED = ("replicate", "study", "seed")
 
 
 Figure = Literal[
-    "at_k", "agreement", "agreement_validation", "pressure", "gain", "prediction", "training", "rollouts", "frontier"
+    "at_k",
+    "agreement",
+    "agreement_validation",
+    "pressure",
+    "gain",
+    "prediction",
+    "training",
+    "rollouts",
+    "frontier",
+    "tuning",
 ]
 NEEDS_VALIDATION = ("agreement_validation",)
 NEEDS_TRAIN = ("gain", "prediction")
@@ -150,6 +159,11 @@ class Study:
     figures: list[Figure] = field(default_factory=lambda: ["at_k"])
     claims: list[Claim] = field(default_factory=list)
 
+    @property
+    def tunes(self) -> bool:
+        """Whether it only compares validation scores: figures = [tuning]. It then evaluates no test set."""
+        return self.figures == ["tuning"]
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -198,6 +212,11 @@ class Plan:
     @property
     def folder(self) -> Path:
         return self.results / self.study.name
+
+    @property
+    def target(self) -> Path:
+        """The last file that the workflow makes."""
+        return self.folder / ("tables/tuning.csv" if self.study.tunes else "figures/manifest.json")
 
     def runs(self, replicate: int) -> list[Cell]:
         return [c for c in self.cells if c.config.replicate == replicate]
@@ -261,7 +280,7 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     study: Study = build(Study, node)
     if not study.replicates or len(set(study.replicates)) != len(study.replicates):
         _bad_replicates(study.replicates)
-    if not study.data.test:
+    if not study.data.test and not study.tunes:
         raise UserError("data.test = []: expected at least one test set, such as [rules_id, rules_hard]")
     if not study.figures:
         raise UserError("figures = []: expected at least one, such as [at_k]")

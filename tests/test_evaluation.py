@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from kappo import streams
-from kappo.evaluation import choose, curve, interval
+from kappo.errors import UserError
+from kappo.evaluation import choose, compare, curve, interval
+from kappo.records import write_json
 from kappo.theory.estimators import pass_at_k
 
 RNG = np.random.default_rng(0)
@@ -95,7 +97,9 @@ def test_replicates_weigh_the_same_whatever_their_size():
 
 
 def run(folder, name, scores, k=2, method="apo", pressure="binary", metric="pass", **more):
-    checkpoints = [{"step": step, f"{metric}@1": 0.99, f"{metric}@{k}": score} for step, score in scores.items()]
+    checkpoints = [
+        {"step": step, "kl": 0.2, f"{metric}@1": 0.99, f"{metric}@{k}": score} for step, score in scores.items()
+    ]
     arm = {"method": method, "pressure": pressure, "k": k, "replicate": 0, "seed": 0, "metric": metric}
     found = {**arm, "checkpoints": checkpoints, **more}
     (folder / name).mkdir()
@@ -174,3 +178,37 @@ def test_interval_over_few_replicates_covers_a_replicate_effect():
         _, low, high = interval([np.full((10, 1), effect) for effect in effects], 100)
         covered += bool(low[0] <= 0.5 <= high[0])
     assert 0.90 <= covered / 300 <= 0.99
+
+
+def tried(folder, beta, replicate, scores, k=4):
+    about = {"method": "apo", "pressure": "binary", "k": k, "beta": beta, "lr": 1e-3, "replicate": replicate, "seed": 0}
+    rows = [{"step": step, "kl": 0.1, f"pass@{k}": score, "pass@1": 0.9} for step, score in scores.items()]
+    run = folder / f"k{k}-{beta}-{replicate}"
+    write_json(run / "validation.json", {**about, "metric": "pass", "checkpoints": rows})
+    return run
+
+
+def test_compare_averages_best_checkpoints_over_replicates(tmp_path):
+    runs = [
+        tried(tmp_path, 0.1, 0, {5: 0.2, 10: 0.4}),
+        tried(tmp_path, 0.3, 0, {5: 0.9, 10: 0.1}),
+        tried(tmp_path, 0.1, 1, {5: 0.6, 10: 0.5}),
+        tried(tmp_path, 0.3, 1, {5: 0.0, 10: 0.2}),
+        tried(tmp_path, 0.1, 0, {5: 0.1}, k=2),
+    ]
+    rows = compare(runs)
+    assert [(row["k"], row["beta"], row["chosen"], row["replicates"]) for row in rows] == [
+        (4, 0.1, 0, 2),
+        (4, 0.3, 1, 2),
+        (2, 0.1, 1, 1),
+    ]
+    assert [row["score"] for row in rows] == pytest.approx([0.5, 0.55, 0.1])
+    assert [row["step"] for row in rows] == pytest.approx([7.5, 7.5, 5])
+
+
+def test_compare_needs_the_same_replicates(tmp_path):
+    runs = [tried(tmp_path, 0.1, 0, {5: 0.2}), tried(tmp_path, 0.3, 1, {5: 0.2})]
+    with pytest.raises(UserError, match="different replicates"):
+        compare(runs)
+    with pytest.raises(UserError, match="another run has the same"):
+        compare([runs[0], tried(tmp_path / "twin", 0.1, 0, {5: 0.2})])

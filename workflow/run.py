@@ -108,7 +108,8 @@ def report(plans: dict[str, studies.Plan], nothing: bool, seconds: float) -> Non
     for name, plan in plans.items():
         print(f"\n{name}\n{'-' * len(name)}")
         print((plan.folder / "tables" / "summary.txt").read_text())
-        print(f"figures  {plan.folder}/figures/ (PDF, PNG, CSV: {', '.join(plan.study.figures)})")
+        if not plan.study.tunes:
+            print(f"figures  {plan.folder}/figures/ (PDF, PNG, CSV: {', '.join(plan.study.figures)})")
         print(f"tables   {plan.folder}/tables/")
     print(f"\nruns     {plan.results}/runs/ (metrics.jsonl, checkpoints; W&B offline runs in wandb/)")
     print(f"finished in {seconds:.0f} s")

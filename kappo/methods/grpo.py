@@ -34,7 +34,7 @@ class GRPO:
     standardize: bool = True
     interface: Interface = "reward"
     clip: float = within(0.2, above=0, below=1)
-    eps: float = within(1e-6, at_least=0)
+    eps: float = within(1e-6, above=0)
 
     source: ClassVar[Source] = "policy"
     sequences_per_unit: ClassVar[int] = 1

@@ -173,7 +173,7 @@ def test_dpo(tmp_path, loss_type, smoothing):
     logprobs, mask = ours(network, prompts, completions)
     ref = ours(reference, prompts, completions)[0].detach().double().numpy()
     pressure = NoPressure(0.3)
-    rows = pressure.fit(np.array([[0.0, 0.5]] * pairs), "regularization")
+    rows = pressure.fit(np.array([[0.0, 1.0]] * pairs), "regularization")
     adapted = pressure.adapt(np.array([[1.0, 0.0]] * pairs), rows, "regularization")
     batch = Batch(mask.numpy().astype(float), ref, ref, adapted)
     theirs = trainer._compute_loss(trainer.model, inputs, False)

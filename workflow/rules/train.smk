@@ -32,3 +32,16 @@ rule select:
         "select checkpoints of {wildcards.study}, replicate {wildcards.replicate}"
     shell:
         "{KAPPO} select {params.runs:q} --arms {params.arms:q} -o {output:q}"
+
+
+rule compare:
+    input:
+        lambda w: [f"{RESULTS}/runs/{c.run.id}/done.json" for c in PLANS[w.study].cells],
+    output:
+        f"{STUDY}/tables/tuning.csv",
+    params:
+        runs=lambda w: [f"{RESULTS}/runs/{c.run.id}" for c in PLANS[w.study].cells],
+    message:
+        "compare the configurations of {wildcards.study}"
+    shell:
+        "{KAPPO} compare {params.runs:q} -o {RESULTS:q}/{wildcards.study}/tables"
