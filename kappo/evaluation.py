@@ -125,8 +125,8 @@ def compare(runs: Sequence[Path]) -> list[dict[str, Any]]:
     """Configurations of each arm by the mean over replicates of their best checkpoint's validation score.
 
     Rows: method, pressure, k, beta, lr, score (a fraction), replicates, step (mean of the best), chosen (1 for the
-    arm's best configuration, the earlier in the order of `runs` at a tie, else 0). Raises UserError when the configurations
-    of an arm were tried on different replicates, or two runs differ in nothing that the rows show.
+    arm's best configuration, the earlier in the order of `runs` at a tie, else 0). Raises UserError when the
+    configurations of an arm were tried on different replicates, or two runs differ in nothing that the rows show.
     """
     found: dict[tuple[Any, ...], dict[int, tuple[float, int]]] = {}
     for row in (row for folder in runs for row in choose([folder])):

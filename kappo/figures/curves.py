@@ -1,4 +1,4 @@
-"""pass@k or max@k against k_eval (KAPPO, figures 2 and 4): one row a method, one panel a split, the base in each."""
+"""pass@k or max@k against k_eval (KAPPO, figures 2 and 4): a figure a method, a panel a split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from kappo.errors import UserError
 from kappo.figures import style
-from kappo.figures.rows import NAMES, Arm, Row, arm_of, arms_of, methods_of
+from kappo.figures.rows import Arm, Row, arm_of, arms_of, methods_of
 
 TITLES = {"id": "in distribution", "hard": "hard", "validation": "validation (selects checkpoints)"}
 
@@ -45,26 +45,23 @@ def panel(axis: Any, rows: Sequence[Row], arms: Mapping[Arm, str], split: str) -
 
 
 def at_k(rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Draw at_k.csv's test splits into folder/at_k.{pdf,png,csv}; returns the paths."""
-    plt = style.pyplot()
+    """Draw at_k.csv's test splits, one figure a method: folder/at_k_METHOD.{pdf,png,csv}; returns the paths."""
     picked = [row for row in drawable(rows) if row["split"] != "validation"]
-    splits, methods = list(dict.fromkeys(row["split"] for row in picked)), methods_of(picked)
-    metric, arms = picked[0]["metric"], arms_of(picked)
-    figure, axes = plt.subplots(
-        len(methods), len(splits), figsize=(style.WIDTH, 0.5 + 1.75 * len(methods)), squeeze=False, sharex=True
-    )
+    return [path for method in methods_of(picked) for path in _figure(picked, method, folder / f"at_k_{method}")]
+
+
+def _figure(rows: Sequence[Row], method: str, stem: Path) -> list[Path]:
+    plt = style.pyplot()
+    arms = {arm: name for arm, name in arms_of(rows).items() if arm[0] in ("base", method)}
+    splits, metric = list(dict.fromkeys(row["split"] for row in rows)), rows[0]["metric"]
+    figure, axes = plt.subplots(1, len(splits), figsize=(style.WIDTH, 2.35), squeeze=False)
     drawn = []
-    for line, method in zip(axes, methods, strict=True):
-        own = {arm: name for arm, name in arms.items() if arm[0] in ("base", method)}
-        for axis, split in zip(line, splits, strict=True):
-            drawn += panel(axis, picked, own, split)
-        line[0].set_ylabel(f"{NAMES.get(method, method.upper())}: {metric}@$k_{{\\mathrm{{eval}}}}$ (%)")
-        line[-1].legend(frameon=False, loc="upper left" if metric == "pass" else "lower right", fontsize=6.5)
     for axis, split in zip(axes[0], splits, strict=True):
-        count = next(row["n_problems"] for row in picked if row["split"] == split)
+        drawn += panel(axis, rows, arms, split)
+        count = next(row["n_problems"] for row in rows if row["split"] == split)
         axis.set_title(f"{TITLES.get(split, split)} ({count} problems)")
-    for axis in axes[-1]:
         axis.set_xlabel(r"$k_{\mathrm{eval}}$")
+    axes[0][0].set_ylabel(f"{metric}@$k_{{\\mathrm{{eval}}}}$ (%)")
+    axes[0][0].legend(frameon=False, loc="lower right")
     figure.tight_layout(w_pad=1.2)
-    unique = list({(row["split"], *arm_of(row), row["k_eval"]): row for row in drawn}.values())
-    return style.save(figure, folder / "at_k", unique)
+    return style.save(figure, stem, drawn)

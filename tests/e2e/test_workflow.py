@@ -17,7 +17,19 @@ from tests.e2e.conftest import ROOT, digests, environment, run_study
 pytestmark = pytest.mark.slow
 
 FIGURES = (
-    *("at_k", "agreement", "agreement_validation", "pressure", "gain", "prediction", "training", "rollouts"),
+    *(
+        "at_k_apo",
+        "at_k_dpo",
+        "at_k_grpo",
+        "at_k_pkpo",
+        "agreement",
+        "agreement_validation",
+        "pressure",
+        "gain",
+        "prediction",
+        "training",
+        "rollouts",
+    ),
     "frontier",
 )
 

@@ -159,7 +159,7 @@ def test_summary_of_chosen_k(rows):
 
 def test_figure_bytes_depend_on_the_rows_alone(rows, tmp_path):
     first, second = (draw(rows, tmp_path / name) for name in ("one", "two"))
-    assert [path.name for path in first] == ["at_k.pdf", "at_k.png", "at_k.csv"]
+    assert [path.name for path in first] == ["at_k_apo.pdf", "at_k_apo.png", "at_k_apo.csv"]
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
     assert first[0].read_bytes().startswith(b"%PDF")
