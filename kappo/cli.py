@@ -142,9 +142,9 @@ def _command(verb: str, overrides: Sequence[str], *keys: str) -> str:
 
 def base(config: Any, overrides: list[str]) -> None:
     """Make the embedded base model: a tiny language model, warmed up on a corpus that guesses its strategy."""
-    from kappo import folders, studies
+    from kappo import folders, places
 
-    place = studies.base_place(config)
+    place = places.base_place(config)
     if not folders.renewed(place):
         from kappo.training.base import make_base
 
@@ -154,9 +154,9 @@ def base(config: Any, overrides: list[str]) -> None:
 
 def bank(config: Any, overrides: list[str]) -> None:
     """Sample bank.samples_per_prompt completions of every training prompt from the base model, and grade them."""
-    from kappo import folders, studies
+    from kappo import folders, places
 
-    place, below = studies.bank_place(config), studies.base_place(config)
+    place, below = places.bank_place(config), places.base_place(config)
     if not folders.renewed(place):
         folders.require(below, _command("base", overrides))
         from kappo.reference import make_bank
@@ -170,11 +170,11 @@ def train(config: Any, overrides: list[str]) -> None:
 
     Needs the base model (kappo base) and the bank (kappo bank); coefficients are computed on the spot.
     """
-    from kappo import calibration, folders, studies
+    from kappo import calibration, folders, places
     from kappo.records import BANK, by_prompt, read_json, read_table
     from kappo.tracking import Tracker
 
-    cell = studies.cell(config)
+    cell = places.cell(config)
     if not folders.renewed(cell.run):
         folders.require(cell.base, _command("base", overrides))
         folders.require(cell.bank, _command("bank", overrides, "bank", "rollout"))

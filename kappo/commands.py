@@ -24,7 +24,7 @@ def _numbers(kind: type, text: str, name: str) -> list[Any]:
 
 
 def calibrate(arguments: list[str]) -> None:
-    from kappo import calibration, studies
+    from kappo import calibration, places
     from kappo.compose import load
     from kappo.config import Tracking, build, check
     from kappo.pressure import Binary, NoPressure, Pressure, WinRate
@@ -60,7 +60,7 @@ def calibrate(arguments: list[str]) -> None:
                 pressures.append(build({"none": NoPressure, "binary": Binary, "winrate": WinRate}[a.pressure], node))
     made = []
     for pressure in progress(pressures, "calibrate"):
-        place = studies.calibration_place(a.results, bank_id, pressure, interface)
+        place = places.calibration_place(a.results, bank_id, pressure, interface)
         tracker = Tracker(place.folder, tracking.mode, tracking.project, "calibrate", study, place.slice)
         calibration.calibrate(place, ids, rewards, pressure, interface, tracker)
         made.append(str(place.folder))
@@ -112,7 +112,7 @@ def compare(arguments: list[str]) -> None:
 
 
 def evaluate(arguments: list[str]) -> None:
-    from kappo import compose, folders, studies
+    from kappo import compose, folders, places
     from kappo.config import check
     from kappo.evaluation import choose, curve, interval
     from kappo.records import SAMPLES, by_prompt, read_json, read_table, write_json
@@ -151,7 +151,7 @@ def evaluate(arguments: list[str]) -> None:
     for row in models:
         # A replicate has test prompts of its own: those of another one may be among this model's training prompts.
         config = replace(config, replicate=row["replicate"])
-        place = studies.evaluation_place(config, row["id"])
+        place = places.evaluation_place(config, row["id"])
         if not folders.renewed(place):
             from kappo.evaluation import evaluate as evaluate_model
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from kappo import compose, studies
+from kappo import compose, places, studies
 from kappo.errors import UserError
 from kappo.studies import plan, points
 
@@ -17,14 +17,14 @@ CHECKOUT = Path(__file__).parent.parent
 
 def stages(*overrides):
     config = compose.compose(list(overrides))
-    cell = studies.cell(config)
+    cell = places.cell(config)
     return {
         "base": cell.base.id,
         "bank": cell.bank.id,
         "calibration": cell.calibration.id,
         "run": cell.run.id,
-        "evaluation of the base": studies.evaluation_place(config, "base").id,
-        "evaluation of the run": studies.evaluation_place(config, cell.run.id).id,
+        "evaluation of the base": places.evaluation_place(config, "base").id,
+        "evaluation of the run": places.evaluation_place(config, cell.run.id).id,
     }
 
 
@@ -64,14 +64,14 @@ def test_a_setting_changes_exactly_the_stages_that_depend_on_it(override, change
 
 
 def test_name_of_the_study_changes_no_id():
-    one, other = (studies.cell(compose.compose([], {"study": name})) for name in ("one", "other"))
+    one, other = (places.cell(compose.compose([], {"study": name})) for name in ("one", "other"))
     assert [p.id for p in (one.base, one.bank, one.calibration, one.run)] == [
         p.id for p in (other.base, other.bank, other.calibration, other.run)
     ]
 
 
 def test_paths_move_folders_only():
-    cell = studies.cell(compose.compose(["paths.results=elsewhere"]))
+    cell = places.cell(compose.compose(["paths.results=elsewhere"]))
     assert cell.run.folder == Path("elsewhere/runs") / cell.run.id
     assert cell.base.folder.parent == Path("elsewhere/models")
 
