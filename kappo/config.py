@@ -105,7 +105,7 @@ class Eval:
     problems_per_chunk: int = within(8, at_least=1)
     k: list[int] = within([1, 2, 4, 8, 16, 32, 64, 128], at_least=1)
     validation_samples: int = within(32, at_least=1)
-    train_samples: int = within(32, at_least=1)
+    train_samples: int = within(16, at_least=1)
     bootstrap: int = within(2000, at_least=100)
     max_failed_share: float = within(0.5, at_least=0, at_most=1)
 

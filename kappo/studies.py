@@ -227,7 +227,8 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     for replicate in study.replicates:
         first = next(c.config for c in cells if c.config.replicate == replicate)
         if set(study.figures).intersection(NEEDS_VALIDATION):
-            tests[replicate, "validation"] = replace(first, data=first.validation)
+            enough = replace(first.eval, samples_per_problem=max(first.eval.k))
+            tests[replicate, "validation"] = replace(first, data=first.validation, eval=enough)
         if set(study.figures).intersection(NEEDS_TRAIN):
             few = replace(first.eval, samples_per_problem=first.eval.train_samples, k=[1])
             tests[replicate, TRAIN] = replace(first, eval=few)

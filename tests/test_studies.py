@@ -156,7 +156,7 @@ def test_overrides_of_the_study_itself():
 
 def test_the_training_problems_are_evaluated_apart():
     config = plan("embedded").tests[0, "training_problems"]
-    assert (config.data.split, config.eval.samples_per_problem, config.eval.k) == ("train", 32, [1])
+    assert (config.data.split, config.eval.samples_per_problem, config.eval.k) == ("train", 16, [1])
 
 
 ARM = "grid=[{{method:apo,pressure:binary,k:4,beta:[0.1,0.3],arm:{arm}}}]"

@@ -42,7 +42,8 @@ def mechanism(indexes: Sequence[Path], results: Path, resamples: int) -> list[Ro
     """Rows of mechanism.csv: for each arm, replicate (and `all`) and bin the mean rewards of its training prompts.
 
     indexes: files of `kappo evaluate` on the training problems. reference: the base model's; reached: the run's;
-    predicted: the optimal policy's by the run's own coefficients (p* for binary rewards); gain = reached - reference,
+    predicted: the optimal policy's by the run's own coefficients (p* for binary rewards; nan for a method that uses
+    none); gain = reached - reference,
     with a 95 % interval over prompts or, for `all`, over replicates.
     """
     found: dict[Arm, dict[str, dict[int, np.ndarray]]] = defaultdict(dict)
@@ -60,7 +61,8 @@ def mechanism(indexes: Sequence[Path], results: Path, resamples: int) -> list[Ro
             id = read_json(results / "runs" / entry["run"] / MANIFEST, ["upstream"])["upstream"]["calibration"]
             rows = calibration.read(results / "calibration" / id / calibration.FILE, ids)
             place = np.digitize(rows.rewards.mean(axis=1), EDGES, right=True) - 1
-            values = np.stack([reference, reached, rows.p_star], axis=1)
+            predicted = rows.p_star if entry["bank_rollouts"] else np.full(len(ids), np.nan)
+            values = np.stack([reference, reached, predicted], axis=1)
             key = (entry["method"], entry["pressure"], entry["k"], entry["arm"])
             found[key][str(entry["replicate"])] = {i: values[place == i] for i in range(len(EDGES) - 1)}
     made: list[Row] = []
@@ -123,7 +125,7 @@ def gain(rows: Sequence[Row], folder: Path) -> list[Path]:
 
 def prediction(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Mean reward reached against the calibration's prediction, one point a bin: folder/prediction.{pdf,png,csv}."""
-    figure, axes, picked, methods = _axes(rows)
+    figure, axes, picked, methods = _axes([row for row in rows if np.isfinite(row["predicted"])])
     arms = arms_of(picked)
     for axis, method in zip(axes, methods, strict=False):
         axis.plot([0, 100], [0, 100], color=style.BASE, linewidth=0.8, linestyle="--", label="reached = predicted")

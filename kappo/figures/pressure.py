@@ -1,4 +1,8 @@
-"""What the bank says about the training prompts, and the pressure that each k puts on them."""
+"""What the bank says about the training prompts, and the pressure that each k puts on them.
+
+For binary rewards that is the multiplier a_k of a prompt, for win-rates the transformed reward T_k of a quantile
+(eq. 12).
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,16 @@ from kappo.figures.at_k import entries_of
 from kappo.figures.rows import Row, arm_of, arms_of
 from kappo.folders import MANIFEST
 from kappo.records import COEFFICIENTS, read_json, read_table
+from kappo.theory import winrate
 
-NUMBERS = {"k": int, "bank_mean": float, "prompts": int, "pressure_on_best": float, "p_star": float}
+NUMBERS = {"k": int, "beta": float, "bank_mean": float, "prompts": int, "pressure_on_best": float, "p_star": float}
 
 
 def coefficients(indexes: Sequence[Path], results: Path) -> list[Row]:
-    """Rows of coefficients.csv: for each arm and replicate and each mean bank reward the number of prompts and means.
+    """Rows of coefficients.csv: numbers of prompts and mean coefficients, for each arm, replicate and mean bank reward.
 
-    pressure_on_best: a_k, or beta / beta_eff on the regularisation side; 1 for every prompt where rewards are
-    transformed instead.
+    Mean bank rewards are rounded to whole successes. pressure_on_best: a_k, or beta / beta_eff on the regularisation
+    side; 1 for every prompt where rewards are transformed instead.
     """
     made: list[Row] = []
     seen = set()
@@ -34,12 +39,14 @@ def coefficients(indexes: Sequence[Path], results: Path) -> list[Row]:
             folder = results / "calibration" / id
             about = read_json(folder / MANIFEST, ["slice"])["slice"]
             stored = read_table(folder / calibration.FILE, COEFFICIENTS)
-            means = np.array([np.mean(rewards) for rewards in stored["bank_rewards"].to_pylist()]).round(6)
+            rewards = np.array(stored["bank_rewards"].to_pylist())
+            means = np.round(rewards.mean(axis=1) * rewards.shape[1]) / rewards.shape[1]
             values = np.asarray(stored["a"])
             if about["interface"] == "regularization":
                 values = about["pressure"]["beta"] / np.asarray(stored["beta_eff"])
             p_star = np.asarray(stored["p_star"])
             arm = {name: entry[name] for name in ("method", "pressure", "k", "arm")}
+            arm["beta"] = float(about["pressure"]["beta"])
             for mean in np.unique(means):
                 here = means == mean
                 numbers = {"pressure_on_best": float(values[here].mean()), "p_star": float(p_star[here].mean())}
@@ -55,25 +62,34 @@ def pressure(rows: Sequence[Row], folder: Path) -> list[Path]:
     figure, axes = plt.subplots(1, 3, figsize=(style.WIDTH * 1.25, 2.3))
     first = [row for row in rows if arm_of(row) == next(iter(arms))]
     replicates = len({row["replicate"] for row in first})
-    edges = np.linspace(0, 1, 31)
-    weights = [row["prompts"] / replicates for row in first]
-    axes[0].hist([row["bank_mean"] for row in first], bins=[-1 / 30, *edges + 1e-9], weights=weights, color=style.BASE)
+    counts: dict[float, float] = {}
+    for row in first:
+        counts[row["bank_mean"]] = counts.get(row["bank_mean"], 0) + row["prompts"] / replicates
+    width = min(np.diff(sorted(counts)), default=0.05)
+    axes[0].bar(list(counts), list(counts.values()), width=0.8 * width, color=style.BASE)
     axes[0].set_xlabel("mean reward in the bank")
     axes[0].set_ylabel("training prompts")
+    ranked = any(arm[1] == "winrate" for arm in arms)
+    q = np.arange(101)
     for n, (arm, name) in enumerate(arms.items()):
-        line: dict[float, list[Row]] = {}
-        for row in rows:
-            if arm_of(row) == arm:
-                line.setdefault(row["bank_mean"], []).append(row)
-        x = sorted(line)
-        style_of = {"color": style.COLOURS[n % len(style.COLOURS)], "linestyle": "-" if arm[0] == "apo" else ":"}
-        for axis, column in ((axes[1], "pressure_on_best"), (axes[2], "p_star")):
-            axis.plot(x, [np.mean([row[column] for row in line[at]]) for at in x], label=name, **style_of)
-    axes[1].set_ylabel(r"multiplier $a_k = \beta / \beta_{\mathrm{eff}}$")
+        own = [row for row in rows if arm_of(row) == arm]
+        x = sorted({row["bank_mean"] for row in own})
+        means = {
+            column: [np.mean([row[column] for row in own if row["bank_mean"] == at]) for at in x]
+            for column in ("pressure_on_best", "p_star")
+        }
+        look = {"color": style.COLOURS[n % len(style.COLOURS)], "linestyle": "-" if arm[0] == "apo" else ":"}
+        axes[2].plot(x, means["p_star"], label=name, **look)
+        if not ranked:
+            axes[1].plot(x, means["pressure_on_best"], **look)
+        elif arm[1] == "winrate":
+            transformed = winrate.transform(q, q[-1], arm[2], own[0]["beta"])
+            axes[1].plot(q / q[-1], transformed - transformed[0], **look)
+    axes[1].set_xlabel("reward's quantile in the bank" if ranked else "mean reward in the bank")
+    axes[1].set_ylabel("$T_k$ above its lowest value" if ranked else r"multiplier $a_k = \beta / \beta_{\mathrm{eff}}$")
     axes[2].plot([0, 1], [0, 1], color=style.BASE, linewidth=0.8, linestyle="--")
+    axes[2].set_xlabel("mean reward in the bank")
     axes[2].set_ylabel("predicted mean reward")
     axes[2].legend(frameon=False, fontsize=5.5)
-    for axis in axes[1:]:
-        axis.set_xlabel("mean reward in the bank")
     figure.tight_layout(w_pad=1.0)
     return style.save(figure, folder / "pressure", rows)

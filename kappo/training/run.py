@@ -26,6 +26,7 @@ from kappo.training.loop import Loop, MakeUnits
 from kappo.training.policy import PolicySource
 
 VALIDATION = "validation.json"
+KL_SAMPLES = 8
 
 
 def kept_steps(config: Config) -> list[int]:
@@ -83,7 +84,7 @@ def describe(config: Config) -> dict[str, Any]:
 def validate(config: Config, folder: Path, base: Path, steps: list[int]) -> list[dict[str, Any]]:
     """The task's metric (pass or max) at 1 and the trained k on the validation split, a row for each kept checkpoint.
 
-    kl: the k1 estimate of KL(policy || reference) on the same completions, in nats a completion.
+    kl: the k1 estimate of KL(policy || reference) in nats a completion, on the first KL_SAMPLES of each problem.
     """
     data, n = cast(Any, config.validation), config.eval.validation_samples
     engine = cast(RolloutEngine, config.rollout)
@@ -102,8 +103,9 @@ def validate(config: Config, folder: Path, base: Path, steps: list[int]) -> list
         rewards = np.array([grade.score for _, grade in graded]).reshape(len(problems), n)
         means = curve(rewards, ks).mean(axis=0)
         scores = {f"{data.metric}@{k}": float(mean) for k, mean in zip(ks, means, strict=True)}
-        scored = reference.score(prompts_of(problems, tokenizer), [c for c, _ in graded])
-        kl = np.mean([sum(c.logprobs) - sum(ref) for (c, _), ref in zip(graded, scored, strict=True)])
+        first = [c for c, _ in graded if c.sample < KL_SAMPLES]
+        scored = reference.score(prompts_of(problems, tokenizer), first)
+        kl = np.mean([sum(c.logprobs) - sum(ref) for c, ref in zip(first, scored, strict=True)])
         about = {"step": step, "k": config.k, "n_samples": n, "n_problems": len(problems), "kl": float(kl)}
         found.append({**about, **scores})
     return found
