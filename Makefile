@@ -37,7 +37,7 @@ $(READY): pyproject.toml constraints/constraints.txt
 	@echo "setup: done"
 
 .PHONY: demo
-demo: $(READY) ## run the embedded studies end to end (under 10 minutes) and print their verdict
+demo: $(READY) ## run the embedded studies end to end (about 10 minutes) and print their verdict
 	@$(BIN)/python workflow/run.py --study '$(STUDY)' --cores $(CORES) $(if $(SEEDS),--replicates $(SEEDS)) --set "$(SET)"
 
 .PHONY: test
