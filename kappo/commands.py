@@ -100,7 +100,7 @@ def compare(arguments: list[str]) -> None:
     a = parser.parse_args(arguments)
     rows = compare_runs(a.runs)
     lines = [
-        f"{'*' if row['chosen'] else ' '} {label((row['method'], row['pressure'], row['k'], row['pressure'])):24}"
+        f"{'*' if row['chosen'] else ' '} {label((row['method'], row['pressure'], row['k'], ''), twin=True):24}"
         f"beta {row['beta']:<6g} lr {row['lr']:<8g} {100 * row['score']:5.1f} %  step {row['step']:.0f}"
         for row in rows
     ]

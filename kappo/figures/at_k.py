@@ -11,8 +11,9 @@ import numpy as np
 
 from kappo.errors import UserError
 from kappo.evaluation import FILE, curve, interval
+from kappo.figures.indexes import entries_of
 from kappo.figures.rows import Row, arm_of, arms_of, label
-from kappo.records import SAMPLES, by_prompt, read_json, read_table
+from kappo.records import SAMPLES, by_prompt, read_table
 
 COLUMNS = (
     "task",
@@ -107,14 +108,6 @@ def at_k(indexes: Sequence[Path], ks: Sequence[int], resamples: int) -> list[Row
                     }
                 )
     return rows
-
-
-def entries_of(index: Path) -> list[Mapping[str, Any]]:
-    found = read_json(index)
-    wanted = {*COLUMNS} - {"k_eval", "mean", "low", "high", "n_problems", "n_samples"} | {"folder", "run", "step"}
-    if not (isinstance(found, list) and found and all(isinstance(e, dict) and wanted <= set(e) for e in found)):
-        raise UserError(f"{index} is no index file of `kappo evaluate`: make it again")
-    return found
 
 
 def summary(rows: Sequence[Row], shown: Sequence[int] | None = None) -> str:

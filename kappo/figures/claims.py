@@ -17,7 +17,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from kappo.evaluation import FILE, Floats, curve, interval
-from kappo.figures.at_k import entries_of
+from kappo.figures.indexes import entries_of
 from kappo.figures.rows import Row
 from kappo.records import SAMPLES, by_prompt, read_table
 from kappo.studies import Arm, Claim
@@ -58,10 +58,8 @@ def claims(indexes: Sequence[Path], wanted: Sequence[Claim], resamples: int) -> 
 
 def bound(claim: Claim) -> str:
     """The claimed range of the difference in words, in points."""
-    low, high = claim.at_least, claim.at_most
-    if low is not None and high is not None:
-        return f"between {100 * low:g} and {100 * high:g}"
-    return f"at least {100 * low:g}" if low is not None else f"at most {100 * high:g}"  # type: ignore[operator]
+    sides = (("at least", claim.at_least), ("at most", claim.at_most))
+    return " and ".join(f"{side} {100 * value:g}" for side, value in sides if value is not None)
 
 
 def _differences(entries: Sequence[Mapping[str, Any]], claim: Claim) -> list[Floats]:

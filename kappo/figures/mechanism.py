@@ -16,10 +16,9 @@ from kappo import calibration
 from kappo.errors import UserError
 from kappo.evaluation import FILE, interval
 from kappo.figures import style
-from kappo.figures.at_k import entries_of
+from kappo.figures.indexes import calibration_folder, entries_of
 from kappo.figures.rows import NAMES, Arm, Row, arm_of, arms_of, methods_of
-from kappo.folders import MANIFEST
-from kappo.records import SAMPLES, by_prompt, read_json, read_table
+from kappo.records import SAMPLES, by_prompt, read_table
 
 EDGES = (-1.0, 0.0, 1.01 / 30, 2.01 / 30, 4.01 / 30, 7.01 / 30, 11.01 / 30, 18.01 / 30, 1.0)
 """Bins (low, high] of the bank's mean reward; at M = 30: N = 0, 1, 2, 3-4, 5-7, 8-11, 12-18, more."""
@@ -58,8 +57,7 @@ def mechanism(indexes: Sequence[Path], results: Path, resamples: int) -> list[Ro
             if entry["method"] == "base":
                 continue
             reached = by_prompt(read_table(index.parent / entry["folder"] / FILE, SAMPLES), "reward")[1].mean(axis=1)
-            id = read_json(results / "runs" / entry["run"] / MANIFEST, ["upstream"])["upstream"]["calibration"]
-            rows = calibration.read(results / "calibration" / id / calibration.FILE, ids)
+            rows = calibration.read(calibration_folder(results, entry["run"]) / calibration.FILE, ids)
             place = np.digitize(rows.rewards.mean(axis=1), EDGES, right=True) - 1
             predicted = rows.p_star if entry["bank_rollouts"] else np.full(len(ids), np.nan)
             values = np.stack([reference, reached, predicted], axis=1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from kappo import calibration
 from kappo.figures import style
-from kappo.figures.at_k import entries_of
+from kappo.figures.indexes import calibration_folder, runs_of
 from kappo.figures.rows import Row, arm_of, arms_of
 from kappo.folders import MANIFEST
 from kappo.records import COEFFICIENTS, read_json, read_table
@@ -29,29 +29,25 @@ def coefficients(indexes: Sequence[Path], results: Path) -> list[Row]:
     side; 1 for every prompt where rewards are transformed instead.
     """
     made: list[Row] = []
-    seen = set()
-    for index in indexes:
-        for entry in entries_of(index):
-            if not entry["bank_rollouts"] or entry["run"] in seen:
-                continue
-            seen.add(entry["run"])
-            id = read_json(results / "runs" / entry["run"] / MANIFEST, ["upstream"])["upstream"]["calibration"]
-            folder = results / "calibration" / id
-            about = read_json(folder / MANIFEST, ["slice"])["slice"]
-            stored = read_table(folder / calibration.FILE, COEFFICIENTS)
-            rewards = np.array(stored["bank_rewards"].to_pylist())
-            means = np.round(rewards.mean(axis=1) * rewards.shape[1]) / rewards.shape[1]
-            values = np.asarray(stored["a"])
-            if about["interface"] == "regularization":
-                values = about["pressure"]["beta"] / np.asarray(stored["beta_eff"])
-            p_star = np.asarray(stored["p_star"])
-            arm = {name: entry[name] for name in ("method", "pressure", "k", "arm")}
-            arm["beta"] = float(about["pressure"]["beta"])
-            for mean in np.unique(means):
-                here = means == mean
-                numbers = {"pressure_on_best": float(values[here].mean()), "p_star": float(p_star[here].mean())}
-                counts = {"bank_mean": float(mean), "prompts": int(here.sum())}
-                made.append({**arm, "replicate": str(entry["replicate"]), **counts, **numbers})
+    for entry in runs_of(indexes):
+        if not entry["bank_rollouts"]:
+            continue
+        folder = calibration_folder(results, entry["run"])
+        about = read_json(folder / MANIFEST, ["slice"])["slice"]
+        stored = read_table(folder / calibration.FILE, COEFFICIENTS)
+        rewards = np.array(stored["bank_rewards"].to_pylist())
+        means = np.round(rewards.mean(axis=1) * rewards.shape[1]) / rewards.shape[1]
+        values = np.asarray(stored["a"])
+        if about["interface"] == "regularization":
+            values = about["pressure"]["beta"] / np.asarray(stored["beta_eff"])
+        p_star = np.asarray(stored["p_star"])
+        arm = {name: entry[name] for name in ("method", "pressure", "k", "arm")}
+        arm["beta"] = float(about["pressure"]["beta"])
+        for mean in np.unique(means):
+            here = means == mean
+            numbers = {"pressure_on_best": float(values[here].mean()), "p_star": float(p_star[here].mean())}
+            counts = {"bank_mean": float(mean), "prompts": int(here.sum())}
+            made.append({**arm, "replicate": str(entry["replicate"]), **counts, **numbers})
     return made
 
 

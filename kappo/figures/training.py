@@ -10,7 +10,7 @@ import numpy as np
 
 from kappo.errors import UserError
 from kappo.figures import style
-from kappo.figures.at_k import entries_of
+from kappo.figures.indexes import runs_of
 from kappo.figures.rows import Row, arm_of, arms_of
 
 NUMBERS = {"k": int, "step": int, "value": float}
@@ -31,26 +31,21 @@ WINDOW = 10
 def training(indexes: Sequence[Path], results: Path) -> list[Row]:
     """Rows of training.csv: for each arm and replicate the means of every WINDOW steps. indexes: any split's."""
     made: list[Row] = []
-    seen = set()
-    for index in indexes:
-        for entry in entries_of(index):
-            if not entry["run"] or entry["run"] in seen:
-                continue
-            seen.add(entry["run"])
-            path = results / "runs" / entry["run"] / "metrics.jsonl"
-            try:
-                lines = [json.loads(line) for line in path.read_text().splitlines()]
-            except (OSError, json.JSONDecodeError) as error:
-                raise UserError(f"{path} cannot be read ({error}): delete this run's folder and train again") from None
-            arm = {name: entry[name] for name in ("method", "pressure", "k", "arm")}
-            for metric in PANELS:
-                windows: dict[int, list[float]] = {}
-                for line in lines:
-                    if isinstance(line.get(metric), int | float):
-                        windows.setdefault(-(-line["step"] // WINDOW) * WINDOW, []).append(line[metric])
-                for step, values in windows.items():
-                    about = {"replicate": str(entry["replicate"]), "metric": metric, "step": step}
-                    made.append({**arm, **about, "value": float(np.mean(values))})
+    for entry in runs_of(indexes):
+        path = results / "runs" / entry["run"] / "metrics.jsonl"
+        try:
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+        except (OSError, json.JSONDecodeError) as error:
+            raise UserError(f"{path} cannot be read ({error}): delete this run's folder and train again") from None
+        arm = {name: entry[name] for name in ("method", "pressure", "k", "arm")}
+        for metric in PANELS:
+            windows: dict[int, list[float]] = {}
+            for line in lines:
+                if isinstance(line.get(metric), int | float):
+                    windows.setdefault(-(-line["step"] // WINDOW) * WINDOW, []).append(line[metric])
+            for step, values in windows.items():
+                about = {"replicate": str(entry["replicate"]), "metric": metric, "step": step}
+                made.append({**arm, **about, "value": float(np.mean(values))})
     return made
 
 

@@ -57,7 +57,7 @@ class PolicySource:
         mask = sequences.mask.numpy().astype(np.float64)
         behaviour = padded([c.logprobs for c, _ in graded], mask.shape)
         scored = "ref_logprobs" in self.method.needs or (step + 1) % config.train.checkpoint_every == 0
-        values = self.reference.score(prompts, [c for c, _ in graded]) if scored else []
+        values = self.reference.score(prompts, [c for c, _ in graded]) if scored else [[] for _ in graded]
         reference = padded(values, mask.shape)
         rewards = np.array([g.score for _, g in graded]).reshape(len(drawn), n)
         rows = self.rows.take(picks)
@@ -86,6 +86,6 @@ class PolicySource:
 def padded(rows: list[list[float]], shape: tuple[int, int]) -> np.ndarray:
     """Rows of numbers in a (B, T) array, 0 behind each."""
     found = np.zeros(shape)
-    for row, values in zip(found, rows, strict=False):
+    for row, values in zip(found, rows, strict=True):
         row[: len(values)] = values
     return found

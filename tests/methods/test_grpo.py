@@ -154,7 +154,10 @@ def descend(steps=3000, lr=1.0, **settings):
     made = adapted(rewards, [A if reward_side else 1.0] * 9, [BETA_0 if reward_side else BETA_0 / A] * 9)
     right = torch.from_numpy(rewards.ravel() == 1)
     ones, start = np.ones((72, 1)), torch.tensor([Q, 1 - Q], dtype=torch.float64).log()
-    pick = lambda pair: torch.where(right, pair[0], pair[1])[:, None]  # noqa: E731
+
+    def pick(pair):
+        return torch.where(right, pair[0], pair[1])[:, None]
+
     logits = start.clone().requires_grad_()
     for _ in range(steps):
         logprobs = torch.log_softmax(logits, -1)
