@@ -17,6 +17,7 @@ BASE = "#5f6368"
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's palette: distinct for colour-blind readers."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES = ("-", "--", ":", "-.")
 
 
 def pyplot() -> Any:

@@ -27,7 +27,7 @@ FIGURES = (
         "pressure",
         "gain",
         "prediction",
-        "training",
+        *("training_apo", "training_dpo", "training_grpo", "training_pkpo"),
         "rollouts",
     ),
     "frontier",
