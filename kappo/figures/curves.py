@@ -62,6 +62,6 @@ def _figure(rows: Sequence[Row], method: str, stem: Path) -> list[Path]:
         axis.set_title(f"{TITLES.get(split, split)} ({count} problems)")
         axis.set_xlabel(r"$k_{\mathrm{eval}}$")
     axes[0][0].set_ylabel(f"{metric}@$k_{{\\mathrm{{eval}}}}$ (%)")
-    axes[0][0].legend(frameon=False, loc="lower right")
+    axes[0][-1].legend(frameon=False)
     figure.tight_layout(w_pad=1.2)
     return style.save(figure, stem, drawn)

@@ -14,7 +14,7 @@ import numpy as np
 from kappo import calibration
 from kappo.figures import style
 from kappo.figures.indexes import calibration_folder, runs_of
-from kappo.figures.rows import Row, arm_of, arms_of
+from kappo.figures.rows import Row, arm_of, arms_of, methods_of
 from kappo.folders import MANIFEST
 from kappo.records import COEFFICIENTS, read_json, read_table
 from kappo.theory import winrate
@@ -54,7 +54,7 @@ def coefficients(indexes: Sequence[Path], results: Path) -> list[Row]:
 def pressure(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Prompts by success in the bank; the multiplier and the predicted success of each arm: folder/pressure.*"""
     plt = style.pyplot()
-    arms = arms_of(rows)
+    arms, methods = arms_of(rows), methods_of(rows)
     figure, axes = plt.subplots(1, 3, figsize=(style.WIDTH * 1.25, 2.3))
     first = [row for row in rows if arm_of(row) == next(iter(arms))]
     replicates = len({row["replicate"] for row in first})
@@ -74,7 +74,10 @@ def pressure(rows: Sequence[Row], folder: Path) -> list[Path]:
             column: [np.mean([row[column] for row in own if row["bank_mean"] == at]) for at in x]
             for column in ("pressure_on_best", "p_star")
         }
-        look = {"color": style.COLOURS[n % len(style.COLOURS)], "linestyle": "-" if arm[0] == "apo" else ":"}
+        look = {
+            "color": style.COLOURS[n % len(style.COLOURS)],
+            "linestyle": style.DASHES[methods.index(arm[0]) % len(style.DASHES)],
+        }
         axes[2].plot(x, means["p_star"], label=name, **look)
         if not ranked:
             axes[1].plot(x, means["pressure_on_best"], **look)
@@ -86,6 +89,7 @@ def pressure(rows: Sequence[Row], folder: Path) -> list[Path]:
     axes[2].plot([0, 1], [0, 1], color=style.BASE, linewidth=0.8, linestyle="--")
     axes[2].set_xlabel("mean reward in the bank")
     axes[2].set_ylabel("predicted mean reward")
-    axes[2].legend(frameon=False, fontsize=5.5)
     figure.tight_layout(w_pad=1.0)
+    handles, labels = axes[2].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=4, frameon=False)
     return style.save(figure, folder / "pressure", rows)

@@ -16,6 +16,7 @@ Arm = tuple[str, str, int, str]
 """method, pressure, k, and the text by which a study sets runs apart ("" for most)."""
 
 NAMES = {"apo": "A*PO", "base": "base model"}
+PRESSURES = {"none": "raw reward", "winrate": "win-rate"}
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:
@@ -56,7 +57,7 @@ def label(arm: Arm, twin: bool = False) -> str:
     method, pressure, k, apart = arm
     if method == "base":
         return NAMES["base"]
-    notes = [note for note in (pressure if twin else "", apart) if note]
+    notes = [note for note in (PRESSURES.get(pressure, pressure) if twin else "", apart) if note]
     return f"{NAMES.get(method, method.upper())} k={k}" + (f" ({', '.join(notes)})" if notes else "")
 
 

@@ -38,6 +38,7 @@ def pyplot() -> Any:
             "axes.spines.top": False,
             "axes.spines.right": False,
             "axes.grid": True,
+            "axes.axisbelow": True,
             "grid.color": "#e6e6e6",
             "grid.linewidth": 0.6,
             "lines.linewidth": 1.4,

@@ -115,7 +115,7 @@ def test_arms_that_differ_in_pressure_alone_stay_apart(rows):
     twins = [{**row, "pressure": "none"} for row in rows if row["method"] == "apo" and row["k"] == 1]
     text = at_k.summary([*rows, *twins])
     assert "A*PO k=1 (binary)" in text
-    assert "A*PO k=1 (none)" in text
+    assert "A*PO k=1 (raw reward)" in text
 
 
 def test_missing_samples_and_indexes(indexes, tmp_path):
