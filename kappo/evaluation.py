@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from kappo import streams
 from kappo.config import Config
@@ -106,7 +106,7 @@ def interval(
     means = np.stack([values.mean(axis=0) for values in replicates])
     if len(replicates) > 1:
         error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
-        reach = student.ppf(1 - (1 - LEVEL) / 2, len(means) - 1) * error
+        reach = stdtrit(len(means) - 1, 1 - (1 - LEVEL) / 2) * error
         middle = means.mean(axis=0)
         return middle, np.maximum(middle - reach, bounds[0]), np.minimum(middle + reach, bounds[1])
     values, size = replicates[0], len(replicates[0])
