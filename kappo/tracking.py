@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
@@ -133,13 +132,14 @@ class Tracker:
             self.run.log({name: wandb.Image(str(path))})
 
     def log_table(self, name: str, path: Path) -> None:
-        """A CSV file as a W&B table."""
+        """A CSV file as a W&B table; columns of numbers as numbers."""
         if self.run is not None:
             import wandb
+            from pyarrow.csv import read_csv
 
-            with open(path, newline="") as handle:
-                header, *rows = csv.reader(handle)
-            self.run.log({f"table/{name}": wandb.Table(columns=list[str | int](header), data=rows)})
+            table = read_csv(path)
+            rows = [list(row.values()) for row in table.to_pylist()]
+            self.run.log({f"table/{name}": wandb.Table(columns=list[str | int](table.column_names), data=rows)})
 
     def close(self) -> None:
         self.flush()
