@@ -53,7 +53,8 @@ def run_place(c: Config) -> Place:
         "rollout": plain(c.rollout),
         "validation": {"data": plain(c.validation), "samples": c.eval.validation_samples, "k": c.k},
     }
-    slug = f"{choice_name(method)}-k{c.k}-beta{c.beta:g}-lr{c.train.lr:g}-r{c.replicate}"
+    task = cast(Any, c.data).task
+    slug = f"{task}-{choice_name(method)}-k{c.k}-beta{c.beta:g}-lr{c.train.lr:g}-r{c.replicate}"
     return _place(c.paths.results, "run", "runs", slug, slice, upstream)
 
 

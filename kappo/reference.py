@@ -33,7 +33,15 @@ FILES = ["bank.parquet", "text.parquet"]
 
 
 def prompts_of(problems: list[Problem], tokenizer: Any) -> list[Prompt]:
-    return [Prompt(p.id, tokenizer(p.prompt, add_special_tokens=False)["input_ids"]) for p in problems]
+    """Each problem's prompt as token ids. Raises UserError when the model's vocabulary cannot write one."""
+    prompts = [Prompt(p.id, tokenizer(p.prompt, add_special_tokens=False)["input_ids"]) for p in problems]
+    for problem, prompt in zip(problems, prompts, strict=True):
+        if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in prompt.token_ids:
+            raise UserError(
+                f"prompt {problem.id} = {problem.prompt!r} holds characters that the model's vocabulary lacks: "
+                "the model was made for other data; name a model of this data's task, or this model's data"
+            )
+    return prompts
 
 
 def rollout(
