@@ -46,15 +46,20 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
             raise
         _fail(UserError(f"this verb needs {error.name}: install it with pip install 'kappo[train]'"))
     except OSError as error:
-        from kappo.records import disk_error
-
-        mended = disk_error(error, error.filename or "the results")
-        if not isinstance(mended, UserError):
-            raise
-        _fail(mended)
+        _fail(_disk(error))
     except KeyboardInterrupt:
         _fail(UserError("interrupted; run the same command again to go on from the last chunk or checkpoint"), 130)
     sys.exit(0)
+
+
+def _disk(error: OSError) -> UserError:
+    """A disk's fault as a UserError; others are raised."""
+    from kappo.records import disk_error
+
+    mended = disk_error(error, error.filename or "the results")
+    if not isinstance(mended, UserError):
+        raise error
+    return mended
 
 
 def _fail(error: UserError, code: int = 2) -> NoReturn:
@@ -126,6 +131,8 @@ def _hydra_app(verb: str, rest: list[str]) -> None:
             STAGES[verb](config, list(HydraConfig.get().overrides.task))
         except UserError as error:
             _fail(error)
+        except OSError as error:
+            _fail(_disk(error))
 
     sys.argv = [f"kappo {verb}", *rest]
     hydra.main(version_base="1.3", config_path=str(compose.CONF), config_name="config")(task)()

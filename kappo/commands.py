@@ -178,7 +178,7 @@ def tables(arguments: list[str]) -> None:
     from kappo.figures.rows import write
     from kappo.folders import vouch
     from kappo.records import read_json, write_text
-    from kappo.studies import Claim
+    from kappo.study_file import Claim
 
     parser = _parser("tables", "Evaluations -> at_k.csv, claims.csv and others, and a printed summary.")
     parser.add_argument("indexes", nargs="+", type=Path, help="index files of `kappo evaluate`")

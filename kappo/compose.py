@@ -53,6 +53,7 @@ def _with_hydra(config_name: str, overrides: Sequence[str]) -> Any:
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
     GlobalHydra.instance().clear()
     register_local_conf()
@@ -61,6 +62,12 @@ def _with_hydra(config_name: str, overrides: Sequence[str]) -> Any:
             return compose(config_name, overrides=list(overrides))
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(f"the configuration cannot be composed: {str(error).splitlines()[0]}") from None
+    except YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"a file that {config_name} is made of is not valid YAML: {reason}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{config_name} or a file that it is made of cannot be read: {reason}") from None
     finally:
         GlobalHydra.instance().clear()
 
@@ -142,6 +149,11 @@ def split_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, list
         if OmegaConf.select(known, key, default=_NOTHING) is _NOTHING:
             paths = _paths(OmegaConf.to_container(known, resolve=False)) + groups()
             raise UserError(f"{key} = {values[0]!r}: no such setting; {near_misses(key, paths)}")
+        if OmegaConf.is_dict(OmegaConf.select(known, key)) and values[0] is not None:
+            below = [
+                path for path in _paths(OmegaConf.to_container(known, resolve=False)) if path.startswith(f"{key}.")
+            ]
+            raise UserError(f"{key} = {values[0]!r}: a group of settings; set one of {', '.join(below[:12])}")
     return texts, scalars
 
 
@@ -217,5 +229,12 @@ def to_yaml(node: Any) -> str:
 def load_study(name: str) -> Any:
     """A study file as plain data; it may build on others through a defaults list."""
     from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
 
-    return OmegaConf.to_container(_with_hydra(f"study/{name}", ()), resolve=True)
+    node = _with_hydra(f"study/{name}", ())
+    if list(node) == ["study"]:
+        raise UserError(f"conf/study/{name}.yaml: its first line must be '# @package _global_'")
+    try:
+        return OmegaConf.to_container(node, resolve=True)
+    except OmegaConfBaseException as error:
+        raise UserError(f"conf/study/{name}.yaml cannot be resolved: {str(error).splitlines()[0]}") from None

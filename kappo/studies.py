@@ -2,113 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from kappo import study_file
 from kappo.compose import choices, compose, load_study, parse_value, to_yaml
-from kappo.config import Bank, Config, build, plain, within
+from kappo.config import Config, build, choice_name, plain
 from kappo.errors import UserError, near_misses
 from kappo.folders import DONE, MANIFEST
 from kappo.places import Cell, cell, evaluation_place
 from kappo.records import canonical, read_json, write_if_changed
+from kappo.study_file import NEEDS_TRAIN, NEEDS_VALIDATION, Arm, Study
+
+CHANGES_ARMS = {"method", "pressure", "k", "grid", "data.test"}
+"""With one of these overridden, claims about what the study's file has are `not in this run`."""
 
 TRAIN = "training_problems"
 """How the evaluation of the training problems is named."""
-
-FIXED = ("replicate", "study", "seed")
-"""Settings of a run that its study decides."""
-
-
-Figure = Literal[
-    "at_k",
-    "agreement",
-    "agreement_validation",
-    "pressure",
-    "gain",
-    "prediction",
-    "training",
-    "rollouts",
-    "frontier",
-    "tuning",
-]
-NEEDS_VALIDATION = ("agreement_validation",)
-NEEDS_TRAIN = ("gain", "prediction")
-
-
-@dataclass(frozen=True)
-class Arm:
-    """An arm of a study; method `base` is the base model."""
-
-    method: str
-    k: int = within(0, at_least=0)
-    pressure: str = ""
-    arm: str = ""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """left - right at k_eval on a split, paired within replicates, in points of the task's metric.
-
-    at_least, at_most: the claimed bound of the difference; both: it lies between them (equivalence).
-    """
-
-    text: str
-    left: Arm
-    right: Arm
-    split: str
-    k_eval: int = within(at_least=1)
-    at_least: float | None = None
-    at_most: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.at_least is None and self.at_most is None:
-            raise ValueError(f"claim {self.text!r}: expected at_least or at_most")
-
-
-@dataclass(frozen=True)
-class Datasets:
-    train: str
-    validation: str
-    test: list[str]
-
-
-@dataclass(frozen=True)
-class Select:
-    metric: Literal["pass@k_train"] = "pass@k_train"
-    split: Literal["validation"] = "validation"
-
-
-@dataclass(frozen=True)
-class Study:
-    """A study file.
-
-    grid: each entry names a method and a pressure and lists k, beta, lr and further settings; lists are multiplied out.
-    Runs that differ in method, pressure or k are arms of their own; of the others, selection keeps the best. An entry's
-    `arm` sets its runs apart, too: a text in which {beta} stands for the run's beta.
-    settings: dotted settings for all runs and tests, such as {train.steps: 1000}.
-    claims: see figures/claims.py.
-    """
-
-    name: str
-    replicates: list[int]
-    model: str
-    data: Datasets
-    grid: list[Any]
-    settings: dict[str, Any] = field(default_factory=dict)
-    bank: Bank = field(default_factory=Bank)
-    select: Select = field(default_factory=Select)
-    figures: list[Figure] = field(default_factory=lambda: ["at_k"])
-    claims: list[Claim] = field(default_factory=list)
-
-    @property
-    def tunes(self) -> bool:
-        """Whether it only compares validation scores: figures = [tuning]. It then evaluates no test set."""
-        return self.figures == ["tuning"]
 
 
 @dataclass(frozen=True)
@@ -188,19 +101,9 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
         else:
             rest.append(text)
     if replicates is not None:
-        if not isinstance(replicates, int):
-            _bad_replicates(replicates)
-        node["replicates"] = list(range(replicates)) if replicates >= 1 else _bad_replicates(replicates)
+        node["replicates"] = study_file.first_replicates(replicates)
     study: Study = build(Study, node)
-    if not study.replicates or len(set(study.replicates)) != len(study.replicates):
-        _bad_replicates(study.replicates)
-    if not study.data.test and not study.tunes:
-        raise UserError("data.test = []: expected at least one test set, such as [rules_id, rules_hard]")
-    if not study.figures:
-        raise UserError("figures = []: expected at least one, such as [at_k]")
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", study.name):
-        raise UserError(f"name = {study.name!r}: expected letters, digits, '_', '-' and '.': it names a folder")
-
+    study_file.check(study)
     settings = {f"bank.{key}": value for key, value in plain(study.bank).items()} | study.settings
     given = {_key(r) for r in rest}
     for key in given.intersection(("replicate", "study")):
@@ -214,11 +117,11 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     cells, tests = [], {}
     for replicate in study.replicates:
         fixed = {"study": study.name, "replicate": replicate}
-        for point in points(study.grid):
+        for point in study_file.points(study.grid):
             named = [f"{key}={point[key]}" for key in ("method", "pressure") if key in point]
             kept = {k: v for k, v in point.items() if k not in given | {"method", "pressure", "arm"}}
             config = compose([*_unless(given, named + train), *rest], {**settings, **kept, **fixed})
-            cells.append(cell(config, arm_text(point)))
+            cells.append(cell(config, study_file.arm_text(point)))
         for test in study.data.test:
             tests[replicate, test] = compose(
                 [*_unless(given, common), *kept_for_tests, f"data={test}"], {**for_tests, **fixed}
@@ -232,6 +135,8 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
         if set(study.figures).intersection(NEEDS_TRAIN):
             few = replace(first.eval, samples_per_problem=first.eval.train_samples, k=[1])
             tests[replicate, TRAIN] = replace(first, eval=few)
+    if not CHANGES_ARMS.intersection(map(_key, overrides)):
+        _check_claims(study, cells, tests)
     unique = {(c.run.id, c.arm): c for c in cells}
     return Plan(study, Path(cells[0].config.paths.results), list(unique.values()), tests)
 
@@ -250,18 +155,6 @@ def find(plans: Sequence[Plan], kind: Literal["base", "bank", "calibration", "ru
     return next(c for p in plans for c in p.cells if getattr(c, kind).id == id)
 
 
-def arm_text(point: Mapping[str, Any]) -> str:
-    """The point's `arm` with {setting} replaced by the point's value. Raises UserError for a setting it lacks."""
-    text = point.get("arm", "")
-    if not isinstance(text, str):
-        raise UserError(f"arm = {text!r}: expected text, such as 'beta {{beta}}'")
-    for name in re.findall(r"{([^}]*)}", text):
-        if name not in point:
-            raise UserError(f"arm = {text!r}: the entry sets no {name!r}; it sets {', '.join(point)}")
-        text = text.replace(f"{{{name}}}", f"{point[name]:g}" if isinstance(point[name], float) else str(point[name]))
-    return text
-
-
 def _check_splits(cells: Sequence[Cell], tested: Sequence[str]) -> None:
     if len(set(tested)) < len(tested):
         raise UserError(
@@ -273,6 +166,34 @@ def _check_splits(cells: Sequence[Cell], tested: Sequence[str]) -> None:
             if split in tested:
                 raise UserError(
                     f"the test set's split {split!r} is used as {name}, too: a test needs prompts of its own"
+                )
+
+
+def _check_claims(study: Study, cells: Sequence[Cell], tests: Mapping[tuple[int, str], Config]) -> None:
+    """Raises UserError for a claim about an arm, a split or a k_eval that the study does not have."""
+    arms = [
+        Arm(choice_name(c.config.method), c.config.k, choice_name(c.config.pressure), c.arm)
+        for c in cells
+        if c.config.replicate == study.replicates[0]
+    ]
+    samples = {
+        cast(Any, config.data).split: config.eval.samples_per_problem
+        for (replicate, test), config in tests.items()
+        if replicate == study.replicates[0] and test in study.data.test
+    }
+    for claim in study.claims:
+        if claim.split not in samples:
+            raise UserError(f"claim {claim.text!r}: split = {claim.split!r}; {near_misses(claim.split, samples)}")
+        if claim.k_eval > samples[claim.split]:
+            raise UserError(
+                f"claim {claim.text!r}: k_eval = {claim.k_eval} with {samples[claim.split]} samples a problem: "
+                "unbiased pass@k needs n >= k; lower it or raise eval.samples_per_problem"
+            )
+        for arm in (claim.left, claim.right):
+            if arm.method != "base" and not any(arm.names(other) for other in arms):
+                raise UserError(
+                    f"claim {claim.text!r}: the grid has no arm {arm.text()}; "
+                    f"{near_misses(arm.text(), [other.text() for other in arms])}"
                 )
 
 
@@ -306,31 +227,6 @@ def _key(override: str) -> str:
 
 def _unless(given: set[str], choices: list[str]) -> list[str]:
     return [choice for choice in choices if _key(choice) not in given]
-
-
-def _bad_replicates(value: Any) -> Any:
-    raise UserError(f"replicates = {value!r}: expected at least one, each a different whole number >= 0")
-
-
-def points(grid: Sequence[Any]) -> list[dict[str, Any]]:
-    """Grid entries with lists -> single settings, in order."""
-    if not grid:
-        raise UserError("grid = []: expected at least one entry, such as {method: apo, pressure: binary, k: [1, 4]}")
-    found = []
-    for i, entry in enumerate(grid):
-        if not isinstance(entry, Mapping):
-            raise UserError(
-                f"grid[{i}] = {entry!r}: expected settings, such as {{method: apo, pressure: binary, k: [1]}}"
-            )
-        odd = [key for key in entry if not isinstance(key, str) or key in FIXED]
-        if odd:
-            raise UserError(f"grid[{i}] sets {odd[0]!r}: expected names of settings, other than {', '.join(FIXED)}")
-        empty = [key for key, value in entry.items() if value == []]
-        if empty:
-            raise UserError(f"grid[{i}].{empty[0]} = []: expected at least one value")
-        axes = [[(key, v) for v in (value if isinstance(value, list) else [value])] for key, value in entry.items()]
-        found += [dict(point) for point in itertools.product(*axes)]
-    return found
 
 
 def write(plan: Plan) -> None:

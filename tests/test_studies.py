@@ -9,7 +9,8 @@ from omegaconf import OmegaConf
 
 from kappo import compose, places, studies
 from kappo.errors import UserError
-from kappo.studies import plan, points
+from kappo.studies import plan
+from kappo.study_file import points
 
 TESTS = ("rules_id", "rules_hard")
 CHECKOUT = Path(__file__).parent.parent
@@ -197,17 +198,23 @@ def test_a_missing_table_or_figure_is_made_again(tmp_path):
     [
         (["grid=[]"], r"grid = \[\]: expected at least one entry"),
         (["grid=[3]"], r"grid\[0\] = 3: expected settings"),
-        (["grid=[{method:apo,pressure:binary,kk:[2]}]"], r"kk = 2: no such setting; did you mean 'k'"),
+        (["grid=[{method:apo,pressure:binary,kk:[2]}]"], r"grid\[0\] sets 'kk': did you mean 'k'"),
         (["grid=[{method:apoo}]"], "method = 'apoo'.*did you mean 'apo'"),
         (["grid=[{method:apo,pressure:none,k:[4]}]"], "k = 4 with pressure = none"),
         (["replicates=[]"], r"replicates = \[\]: expected at least one"),
         (["replicates=[1,1]"], r"replicates = \[1, 1\]: expected at least one, each a different"),
-        (["replicates=[-1]"], "replicate = -1: expected a whole number >= 0"),
+        (["replicates=[-1]"], r"replicates = \[-1\]: expected at least one, each a different whole number >= 0"),
         (["replicates=3"], "replicates = 3: expected a list"),
         (["grid=[{method:apo,pressure:binary,k:[]}]"], r"grid\[0\].k = \[\]: expected at least one value"),
         (["k=1,2"], "k=1,2: one value expected"),
         (["data.test=[]"], r"data.test = \[\]: expected at least one"),
         (["name=../x"], "name = .*names a folder"),
+        (["name=runs"], "name = 'runs'.*shared by all studies"),
+        (["figures=[at_k,at_k]"], "expected each once"),
+        (["figures=[tuning,at_k]"], "tuning by itself"),
+        (["bank=3"], "bank = 3: a group of settings; set one of bank.samples_per_prompt"),
+        (["grid=[{method:apo,pressure:binary,data.problems:64}]"], "sets 'data.problems'.*what all runs share"),
+        (["grid=[{method:apo,pressure:binary,paths.results:x}]"], "sets 'paths.results'"),
         (["figures=[pass_at_q]"], "'pass_at_q': expected one of 'at_k'"),
         (["train.stepz=3"], "train.stepz = 3: no such setting"),
         (["train.prompts_per_step=1000"], "train.prompts_per_step = 1000 with data.problems = 512"),
@@ -217,6 +224,57 @@ def test_a_missing_table_or_figure_is_made_again(tmp_path):
 def test_bad_studies(overrides, message):
     with pytest.raises(UserError, match=message):
         plan("embedded", overrides)
+
+
+CLAIM = {"text": "c", "left": {"method": "apo", "k": 1}, "right": {"method": "base"}, "split": "id", "k_eval": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"left": {"method": "apoo", "k": 1}}, r"no arm {method: apoo, k: 1}; did you mean '{method: apo, "),
+        ({"left": {"method": "apo", "k": 8}}, "no arm {method: apo, k: 8}"),
+        ({"left": {"method": "apo", "k": 1, "arm": "cold"}}, 'no arm {method: apo, k: 1, arm: "cold"}'),
+        ({"left": {"method": "apo", "k": 1, "pressure": "winrate"}}, "no arm {method: apo, pressure: winrate, k: 1}"),
+        ({"split": "hrad"}, "split = 'hrad'; did you mean 'hard'"),
+        ({"split": "validation"}, "split = 'validation'; there are: hard, id"),
+        ({"k_eval": 1000}, "k_eval = 1000 with 256 samples a problem"),
+        ({"at_most": -0.1}, "at_least = 0.0 lies above at_most = -0.1"),
+        ({"left": {"method": "base"}}, "left and right are the same arm"),
+    ],
+)
+def test_claims_are_about_the_study(tmp_path, monkeypatch, change, message):
+    study = OmegaConf.to_container(OmegaConf.load(CHECKOUT / "conf/study/embedded.yaml"))
+    monkeypatch.chdir(tmp_path)
+    for claims in ([{**CLAIM, "at_least": 0.0}], [{**CLAIM, "at_least": 0.0, **change}]):
+        path = tmp_path / "conf" / "study" / "own.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("# @package _global_\n" + OmegaConf.to_yaml({**study, "claims": claims}))
+        if claims[0] == {**CLAIM, "at_least": 0.0}:
+            plan("own")
+            compose._composed.cache_clear()
+    with pytest.raises(UserError, match=message):
+        plan("own")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: own\n", "first line must be '# @package _global_'"),
+        ("# @package _global_\nname: [own\n", "not valid YAML: .*line 2"),
+        ("# @package _global_\nname: own\n\tmodel: x\n", "not valid YAML"),
+        ("# @package _global_\nname: ${nope}\n", "cannot be resolved: .*nope"),
+        ("# @package _global_\ndefaults: [own]\n", "cannot be"),
+        ("# @package _global_\nname: a\nname: b\n", "not valid YAML|cannot be"),
+        ("", "first line must be"),
+    ],
+)
+def test_broken_study_files(tmp_path, monkeypatch, text, message):
+    (tmp_path / "conf" / "study").mkdir(parents=True)
+    (tmp_path / "conf" / "study" / "own.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=message):
+        plan("own")
 
 
 @pytest.mark.parametrize("replicates", [0, -2])

@@ -20,7 +20,7 @@ from kappo.evaluation import FILE, Floats, curve, interval
 from kappo.figures.indexes import entries_of
 from kappo.figures.rows import Row
 from kappo.records import SAMPLES, by_prompt, read_table
-from kappo.studies import Arm, Claim
+from kappo.study_file import Arm, Claim
 
 SIGNIFICANCE = 0.05
 MISSING = "not in this run"
@@ -79,8 +79,7 @@ def _differences(entries: Sequence[Mapping[str, Any]], claim: Claim) -> list[Flo
 
 
 def _is(entry: Mapping[str, Any], arm: Arm) -> bool:
-    same = entry["method"] == arm.method and entry["k"] == arm.k and entry["arm"] == arm.arm
-    return same and (not arm.pressure or entry["pressure"] == arm.pressure)
+    return arm.names(Arm(entry["method"], entry["k"], entry["pressure"], entry["arm"]))
 
 
 def _p_values(claim: Claim, values: Sequence[Floats]) -> tuple[float, float]:

@@ -58,7 +58,8 @@ def _integral(s: float, k: int) -> float:
     return float(_below(np.exp(at), k)) if s <= 0 else _whole(k) - float(np.exp(_log_above(at, k)))
 
 
-def _check(k: int, beta: float) -> None:
+def check(k: int, beta: float) -> None:
+    """Raise ValueError unless k is a whole number >= 1 and beta a positive number."""
     if not (1 <= k < np.inf and int(k) == k):
         raise ValueError(f"k must be a whole number >= 1, got {k}")
     if not 0 < beta < np.inf:
@@ -68,7 +69,7 @@ def _check(k: int, beta: float) -> None:
 @lru_cache(maxsize=256)
 def log_c(k: int, beta: float) -> float:
     """log C of eq. 12. k >= 1; beta > 0. Raises ValueError outside these ranges."""
-    _check(k, beta)
+    check(k, beta)
     if k == 1:
         return float(-np.log(beta) - 1 / beta - np.log1p(-np.exp(-1 / beta)))
     start = -(k / (k - 1)) * np.log((1 / beta + 1 / (k - 1)) / _whole(k)) if beta < 1 else np.log(beta)
@@ -131,10 +132,25 @@ def transform(counts: ArrayLike, total: float, k: int, beta: float) -> Floats:
     counts: in [0, total], any shape, halves allowed (mid-ranks). T(0) = beta log C; T(1) = beta log(C + 1 / beta).
     Convex and increasing; E[exp(T(U) / beta)] = 1 for U uniform. Raises ValueError outside the ranges.
     """
+    return beta * log_c(k, beta) + rise(counts, total, k, beta)
+
+
+def rise(counts: ArrayLike, total: float, k: int, beta: float) -> Floats:
+    """T - T(0) at the quantiles counts / total, without the cancellation of a difference; `transform`'s ranges."""
+    at = _quantiles(counts, total)
+    return at / total if k == 1 else beta * softplus(k * _log_v(at, total, k, beta))
+
+
+def inverse_psi(counts: ArrayLike, total: float, k: int, beta: float) -> Floats:
+    """G = Psi^-1 of eq. 12 at the quantiles counts / total: G' = C + G^k / beta, G(0) = 0, G(1) = 1.
+
+    How often the optimal policy's reward lies at or below that quantile, in [0, 1]; `transform`'s ranges.
+    """
     at = _quantiles(counts, total)
     if k == 1:
-        return at / total + beta * log_c(1, beta)
-    return beta * (log_c(k, beta) + softplus(k * _log_v(at, total, k, beta)))
+        return np.exp((at / total - 1) / beta) * np.expm1(-at / total / beta) / np.expm1(-1 / beta)
+    top = -(log_c(k, beta) + np.log(beta)) / k
+    return np.exp(_log_v(at, total, k, beta) - top)
 
 
 def table(total: int, k: int, beta: float) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from scipy.stats import ttest_1samp
 
 from kappo.figures.claims import MISSING, UNDECIDED, bound, claims, holm, verdict
 from kappo.records import write_table
-from kappo.studies import Arm, Claim
+from kappo.study_file import Arm, Claim
 from tests.figures.test_at_k import samples
 
 APO, BASE = Arm("apo", 1), Arm("base")
