@@ -21,7 +21,7 @@ try:
         overrides=studies.split_settings(str(config.get("set") or "")),
         replicates=config.get("replicates"),
     )
-    for plan in PLANS.values():
+    for plan in reversed(PLANS.values()):  # a shared stage belongs to the first study
         studies.write(plan)
         plan.drop_stale_marks()
 except UserError as error:
@@ -40,9 +40,7 @@ def stage(kind, id):
 
 def cell(kind):
     """The resolved config of the stage that the rule's wildcard names."""
-    return (
-        lambda w: f"{RESULTS}/{stage(kind, w[kind]).config.study}/cells/{w[kind]}.yaml"
-    )
+    return lambda w: f"{RESULTS}/cells/{w[kind]}.yaml"
 
 
 PYTHON = shlex.quote(sys.executable)

@@ -219,15 +219,15 @@ def figures(arguments: list[str]) -> None:
     from kappo.tracking import Tracker, progress
 
     drawers: dict[str, tuple[str, dict[str, type], Callable[..., list[Path]]]] = {
-        "at_k": ("at_k", at_k.NUMBERS, curves.at_k),
-        "agreement": ("at_k", at_k.NUMBERS, agreement.agreement),
-        "agreement_validation": ("at_k", at_k.NUMBERS, agreement.agreement_validation),
-        "rollouts": ("at_k", at_k.NUMBERS, rollouts.rollouts),
-        "frontier": ("at_k", at_k.NUMBERS, frontier.frontier),
-        "pressure": ("coefficients", pressure.NUMBERS, pressure.pressure),
-        "gain": ("mechanism", mechanism.NUMBERS, mechanism.gain),
-        "prediction": ("mechanism", mechanism.NUMBERS, mechanism.prediction),
-        "training": ("training", training.NUMBERS, training.training_curves),
+        "at_k": ("at_k", at_k.COLUMNS, curves.at_k),
+        "agreement": ("at_k", at_k.COLUMNS, agreement.agreement),
+        "agreement_validation": ("at_k", at_k.COLUMNS, agreement.agreement_validation),
+        "rollouts": ("at_k", at_k.COLUMNS, rollouts.rollouts),
+        "frontier": ("at_k", at_k.COLUMNS, frontier.frontier),
+        "pressure": ("coefficients", pressure.COLUMNS, pressure.pressure),
+        "gain": ("mechanism", mechanism.COLUMNS, mechanism.gain),
+        "prediction": ("mechanism", mechanism.COLUMNS, mechanism.prediction),
+        "training": ("training", training.COLUMNS, training.training_curves),
     }
     parser = _parser("figures", "Tables -> figures: PDF, PNG and CSV each.")
     parser.add_argument("tables", type=Path, help="a folder that `kappo tables` made")
@@ -237,13 +237,13 @@ def figures(arguments: list[str]) -> None:
     a = parser.parse_args(arguments)
     made, sources = [], set()
     for name in progress(a.figures, "figures"):
-        table, numbers, draw = drawers[name]
+        table, columns, draw = drawers[name]
         sources.add(a.tables / f"{table}.csv")
-        made += draw(read(a.tables / f"{table}.csv", numbers), a.output)
+        made += draw(read(a.tables / f"{table}.csv", columns), a.output)
     if a.cell:
         config = check(load(a.cell))
         with Tracker.of(config, a.output / "tracking", "figures", {"tables": str(a.tables)}).open() as tracker:
-            rows = read(a.tables / "at_k.csv", at_k.NUMBERS)
+            rows = read(a.tables / "at_k.csv", at_k.COLUMNS)
             tracker.log(0, at_k.means(rows))
             for path in sorted(a.tables.glob("*.csv")):
                 tracker.log_table(path.stem, path)

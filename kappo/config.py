@@ -297,11 +297,12 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
         ),
         (
             getattr(method, "k", c.k) != c.k,
-            f"k = {c.k} with method = {plain(method)}: set k, the method's own follows",
+            f"k = {c.k} with method.k = {getattr(method, 'k', None)}: set k, the method's own follows",
         ),
         (
             getattr(pressure, "k", c.k) != c.k or pressure.beta != c.beta,
-            f"k = {c.k}, beta = {c.beta:g} with pressure = {plain(pressure)}: set k and beta, it follows",
+            f"k = {c.k}, beta = {c.beta:g} with pressure.k = {getattr(pressure, 'k', 1)}, pressure.beta = "
+            f"{pressure.beta:g}: set k and beta, it follows",
         ),
         (
             not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", c.model.name),
@@ -311,6 +312,16 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
         (
             bool(supported) and name not in supported,
             f"pressure = {name} with method = {choice_name(method)}: this method takes {', '.join(supported)}",
+        ),
+        (
+            name == "winrate" and method.interface == "regularization",
+            "pressure = winrate with method.interface = regularization: it transforms rewards; "
+            "set method.interface=reward, or pressure=binary",
+        ),
+        (
+            getattr(pressure, "zero", "paper") != "paper" and method.interface == "regularization",
+            f"pressure.zero = {getattr(pressure, 'zero', '')} with {choice_name(method)} on the regularization side: "
+            "prompts without a success get no coefficient there; set pressure.zero=paper",
         ),
         (
             max(c.eval.k, default=0) > samples,

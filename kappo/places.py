@@ -80,18 +80,26 @@ class Cell:
 
 
 def cell(config: Config, arm: str = "") -> Cell:
-    """The stages of one run. Raises UserError when a step would draw more prompts than the training data holds."""
-    problems, drawn = cast(Any, config.data).problems, config.train.prompts_per_step
-    if drawn > problems:
+    """The stages of one run. Raises UserError when data, validation, method and pressure do not go together."""
+    data, validation, drawn = cast(Any, config.data), cast(Any, config.validation), config.train.prompts_per_step
+    method, pressure = cast(Any, config.method), cast(Pressure, config.pressure)
+    if drawn > data.problems:
         raise UserError(
-            f"train.prompts_per_step = {drawn} with data.problems = {problems}: expected at most {problems}; "
+            f"train.prompts_per_step = {drawn} with data.problems = {data.problems}: expected at most {data.problems}; "
             "lower the one or raise the other"
         )
-    if cast(Any, config.validation).split == cast(Any, config.data).split:
+    if validation.task != data.task:
         raise UserError(
-            f"data and validation are both the {cast(Any, config.data).split!r} split: select on another one"
+            f"data is of task {data.task}, validation of task {validation.task}: "
+            f"set data@validation={data.task}_validation, or other data of one task"
         )
-    method, pressure = cast(Any, config.method), cast(Pressure, config.pressure)
+    if validation.split == data.split:
+        raise UserError(f"data and validation are both the {data.split!r} split: select on another one")
+    if data.metric != "pass" and choice_name(pressure) == "binary":
+        raise UserError(
+            f"pressure = binary with data of task {data.task}: it takes rewards of 0 and 1, these are shares; set "
+            "pressure=winrate, or pressure=none at k=1"
+        )
     if method.source not in ("policy", "bank"):
         raise UserError(f"method = {choice_name(method)}: it learns from {method.source}; kappo train samples its own")
     bank = bank_place(config)

@@ -14,7 +14,7 @@ from kappo.config import Config, build, choice_name, plain
 from kappo.errors import UserError, near_misses
 from kappo.folders import DONE, MANIFEST
 from kappo.places import Cell, cell, evaluation_place
-from kappo.records import canonical, read_json, write_if_changed
+from kappo.records import canonical, read_json, sha256, write_if_changed
 from kappo.study_file import NEEDS_TRAIN, NEEDS_VALIDATION, Arm, Study
 
 CHANGES_ARMS = {"method", "pressure", "k", "grid", "data.test"}
@@ -56,10 +56,14 @@ class Plan:
         return evaluation_place(self.tests[replicate, test], "").id
 
     def cell_file(self, id: str) -> Path:
-        return self.folder / "cells" / f"{id}.yaml"
+        """The config of a stage, which other studies may share."""
+        return self.results / "cells" / f"{id}.yaml"
+
+    def own_file(self, name: str) -> Path:
+        return self.folder / "cells" / name
 
     def test_file(self, replicate: int, test: str) -> Path:
-        return self.cell_file(f"test-{self.test_slice(replicate, test)}")
+        return self.own_file(f"test-{self.test_slice(replicate, test)}.yaml")
 
     def made_of(self) -> list[str]:
         """Ids of everything that the study's tables come from: another plan, other tables."""
@@ -67,7 +71,10 @@ class Plan:
         return [*(f"{c.run.id} {c.arm}" for c in self.cells), *(self.base(r) for r in self.study.replicates), *slices]
 
     def drop_stale_marks(self) -> None:
-        """Unlink done.json and index files whose results are gone, so that the workflow makes them again."""
+        """Unlink the marks of what is gone, so that the workflow makes it again: index files, tables and figures with
+        all that comes from them. A run's folder may go once it is evaluated.
+        """
+        stale = False
         for place in {p.folder: p for c in self.cells for p in (c.base, c.bank, c.calibration, c.run)}.values():
             if not place.present():
                 (place.folder / DONE).unlink(missing_ok=True)
@@ -75,9 +82,11 @@ class Plan:
             index = self.folder / "evaluations" / f"{test}-r{replicate}.json"
             if index.is_file() and not _evaluated(index):
                 index.unlink()
+            stale = stale or not index.is_file()
         for made in (self.folder / "tables", self.folder / "figures"):
-            if (made / MANIFEST).is_file() and not _all_there(made):
-                (made / MANIFEST).unlink()
+            stale = stale or not _all_there(made, unchanged=True)
+            if stale:
+                (made / MANIFEST).unlink(missing_ok=True)
 
 
 def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None) -> Plan:
@@ -126,7 +135,7 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
             tests[replicate, test] = compose(
                 [*_unless(given, common), *kept_for_tests, f"data={test}"], {**for_tests, **fixed}
             )
-    _check_splits(cells, [cast(Any, config.data).split for (r, _), config in tests.items() if r == study.replicates[0]])
+    _check_tests(cells, [cast(Any, config.data) for (r, _), config in tests.items() if r == study.replicates[0]])
     for replicate in study.replicates:
         first = next(c.config for c in cells if c.config.replicate == replicate)
         if set(study.figures).intersection(NEEDS_VALIDATION):
@@ -155,7 +164,13 @@ def find(plans: Sequence[Plan], kind: Literal["base", "bank", "calibration", "ru
     return next(c for p in plans for c in p.cells if getattr(c, kind).id == id)
 
 
-def _check_splits(cells: Sequence[Cell], tested: Sequence[str]) -> None:
+def _check_tests(cells: Sequence[Cell], sets: Sequence[Any]) -> None:
+    tested, task = [data.split for data in sets], cast(Any, cells[0].config.data).task
+    for data in sets:
+        if data.task != task:
+            raise UserError(
+                f"data.test: a set of task {data.task}, data.train is of task {task}: name sets of one task"
+            )
     if len(set(tested)) < len(tested):
         raise UserError(
             f"data.test: two test sets share a split ({', '.join(tested)}); tables tell them apart by split"
@@ -199,15 +214,20 @@ def _check_claims(study: Study, cells: Sequence[Cell], tests: Mapping[tuple[int,
 
 def _evaluated(index: Path) -> bool:
     try:
-        return all((index.parent / entry["folder"] / MANIFEST).is_file() for entry in read_json(index))
+        return all(_all_there(index.parent / entry["folder"]) for entry in read_json(index))
     except (UserError, KeyError, TypeError):
         return False
 
 
-def _all_there(folder: Path) -> bool:
+def _all_there(folder: Path, unchanged: bool = False) -> bool:
+    """Whether the files are there that the folder's manifest names; unchanged: with the same content."""
     try:
-        return all((folder / name).is_file() for name in read_json(folder / MANIFEST, ["files"])["files"])
-    except (UserError, TypeError):
+        files = read_json(folder / MANIFEST, ["files"])["files"]
+        return all(
+            (folder / name).is_file() and (not unchanged or sha256(folder / name) == digest)
+            for name, digest in files.items()
+        )
+    except (UserError, TypeError, AttributeError):
         return False
 
 
@@ -237,7 +257,7 @@ def write(plan: Plan) -> None:
             texts.setdefault(plan.cell_file(place.id), c.config)
     for (replicate, test), config in plan.tests.items():
         texts[plan.test_file(replicate, test)] = config
-    texts[plan.cell_file("study")] = plan.cells[0].config
+    texts[plan.own_file("study.yaml")] = plan.cells[0].config
     for path, config in texts.items():
         write_if_changed(path, to_yaml(config))
-    write_if_changed(plan.cell_file("claims").with_suffix(".json"), canonical(plain(plan.study.claims)))
+    write_if_changed(plan.own_file("claims.json"), canonical(plain(plan.study.claims)))

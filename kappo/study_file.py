@@ -14,7 +14,7 @@ from kappo.errors import UserError, near_misses
 VARIED = ("method", "pressure", "k", "beta", "lr", "arm", "train")
 """What a grid entry may set, these and settings below them: all else is the same for all runs of a study."""
 
-RESERVED = ("models", "banks", "calibration", "runs", "evaluations", "benchmarks")
+RESERVED = ("models", "banks", "calibration", "runs", "evaluations", "benchmarks", "cells")
 """Folders of results/ that studies share."""
 
 

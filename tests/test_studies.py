@@ -1,5 +1,7 @@
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -181,16 +183,36 @@ def test_several_studies_in_one_workflow():
 
 def test_a_missing_table_or_figure_is_made_again(tmp_path):
     found = plan("embedded", [f"paths.results={tmp_path}"])
-    for name in ("tables", "figures"):
-        folder = found.folder / name
-        folder.mkdir(parents=True)
-        (folder / "made.csv").write_text("x")
-        (folder / "manifest.json").write_text('{"files": {"made.csv": ""}}')
+    folders = [found.folder / name for name in ("tables", "figures", "evaluations", "../evaluations/e")]
+    indexes = [folders[2] / f"{test}-r{replicate}.json" for replicate, test in found.tests]
+    digest = hashlib.sha256(b"x").hexdigest()
+
+    def finish():
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "made.csv").write_text("x")
+            (folder / "manifest.json").write_text(f'{{"files": {{"made.csv": "{digest}"}}}}')
+        for index in indexes:
+            index.write_text('[{"folder": "../../evaluations/e"}]')
         found.drop_stale_marks()
-        assert (folder / "manifest.json").is_file()
-        (folder / "made.csv").unlink()
+
+    def left():
+        return [path.is_file() for path in (indexes[0], folders[0] / "manifest.json", folders[1] / "manifest.json")]
+
+    faults = {
+        "figure gone": (lambda: (folders[1] / "made.csv").unlink(), [True, True, False]),
+        "figure changed": (lambda: (folders[1] / "made.csv").write_text("y"), [True, True, False]),
+        "table emptied": (lambda: (folders[0] / "made.csv").write_text(""), [True, False, False]),
+        "tables gone": (lambda: shutil.rmtree(folders[0]), [True, False, False]),
+        "index gone": (lambda: indexes[0].unlink(), [False, False, False]),
+        "samples gone": (lambda: (folders[3] / "made.csv").unlink(), [False, False, False]),
+    }
+    for fault, (happens, want) in faults.items():
+        finish()
+        assert left() == [True, True, True], fault
+        happens()
         found.drop_stale_marks()
-        assert not (folder / "manifest.json").exists()
+        assert left() == want, fault
 
 
 @pytest.mark.parametrize(
@@ -312,7 +334,10 @@ def test_local_conf_is_searched_first(tmp_path, monkeypatch):
 def test_resolved_configs_are_written_once(tmp_path):
     found = plan("embedded", [f"paths.results={tmp_path}"])
     studies.write(found)
-    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "embedded" / "cells").iterdir()}
+    files = {
+        path: path.stat().st_mtime_ns
+        for path in [*(tmp_path / "cells").iterdir(), *(tmp_path / "embedded" / "cells").iterdir()]
+    }
     assert {found.cell_file(c.run.id) for c in found.cells} <= set(files)
     for c in found.cells:
         assert compose.check(OmegaConf.to_container(OmegaConf.load(found.cell_file(c.run.id)))) == c.config
@@ -363,10 +388,14 @@ def test_test_sets_ignore_training_data_however_it_is_written():
         (["data@validation=rules_id"], "'id' is used as validation"),
         (["data.test=[rules_id,rules_validation]"], "'validation' is used as validation"),
         (["data.test=[rules]"], "'train' is used as data"),
+        (["data.test=[programs_id]"], "a set of task programs, data.train is of task rules"),
+        (["data@validation=programs_validation"], "data is of task rules, validation of task programs"),
+        (["data=programs", "data@validation=programs_validation"], "pressure = binary with data of task programs"),
+        (["pressure.zero=drop"], "pressure.zero = drop with dpo on the regularization side"),
         (["method=sft"], "no file conf/method/sft.yaml"),
     ],
 )
-def test_no_prompt_serves_twice(overrides, message):
+def test_data_that_do_not_go_together(overrides, message):
     with pytest.raises(UserError, match=message):
         plan("embedded", overrides)
 

@@ -15,28 +15,16 @@ from kappo.figures.indexes import entries_of
 from kappo.figures.rows import Row, arm_of, arms_of, label
 from kappo.records import SAMPLES, by_prompt, read_table
 
-COLUMNS = (
-    "task",
-    "split",
-    "metric",
-    "method",
-    "pressure",
-    "k",
-    "arm",
-    "k_eval",
-    "replicate",
-    "mean",
-    "low",
-    "high",
-    "n_problems",
-    "n_samples",
-    "kl",
-    "rollouts",
-    "bank_rollouts",
-)
-NUMBERS = {
+COLUMNS = {
+    "task": str,
+    "split": str,
+    "metric": str,
+    "method": str,
+    "pressure": str,
     "k": int,
+    "arm": str,
     "k_eval": int,
+    "replicate": str,
     "mean": float,
     "low": float,
     "high": float,

@@ -17,14 +17,14 @@ from kappo.errors import UserError
 from kappo.evaluation import FILE, interval
 from kappo.figures import style
 from kappo.figures.indexes import calibration_folder, entries_of
-from kappo.figures.rows import NAMES, Arm, Row, arm_of, arms_of, methods_of
+from kappo.figures.rows import ARM, NAMES, Arm, Row, arm_of, arms_of, methods_of
 from kappo.records import SAMPLES, by_prompt, read_table
 
 EDGES = (-1.0, 0.0, 1.01 / 30, 2.01 / 30, 4.01 / 30, 7.01 / 30, 11.01 / 30, 18.01 / 30, 1.0)
 """Bins (low, high] of the bank's mean reward; at M = 30: N = 0, 1, 2, 3-4, 5-7, 8-11, 12-18, more."""
 
-NUMBERS = {
-    "k": int,
+COLUMNS = ARM | {
+    "replicate": str,
     "bank_low": float,
     "bank_high": float,
     "prompts": int,

@@ -14,12 +14,19 @@ import numpy as np
 from kappo import calibration
 from kappo.figures import style
 from kappo.figures.indexes import calibration_folder, runs_of
-from kappo.figures.rows import Row, arm_of, arms_of, methods_of
+from kappo.figures.rows import ARM, Row, arm_of, arms_of, methods_of
 from kappo.folders import MANIFEST
 from kappo.records import COEFFICIENTS, read_json, read_table
 from kappo.theory import winrate
 
-NUMBERS = {"k": int, "beta": float, "bank_mean": float, "prompts": int, "pressure_on_best": float, "p_star": float}
+COLUMNS = ARM | {
+    "beta": float,
+    "replicate": str,
+    "bank_mean": float,
+    "prompts": int,
+    "pressure_on_best": float,
+    "p_star": float,
+}
 
 
 def coefficients(indexes: Sequence[Path], results: Path) -> list[Row]:

@@ -15,6 +15,9 @@ Row = dict[str, Any]
 Arm = tuple[str, str, int, str]
 """method, pressure, k, and the text by which a study sets runs apart ("" for most)."""
 
+ARM: dict[str, type] = {"method": str, "pressure": str, "k": int, "arm": str}
+"""The columns that name an arm, with their types."""
+
 NAMES = {"apo": "A*PO", "base": "base model"}
 PRESSURES = {"none": "raw reward", "winrate": "win-rate"}
 
@@ -30,8 +33,8 @@ def write(path: Path, rows: Sequence[Row]) -> None:
     write_text(path, buffer.getvalue())
 
 
-def read(path: Path, numbers: Mapping[str, type]) -> list[Row]:
-    """Rows with the given columns as numbers. Raises UserError when the file is missing, empty or lacks one of them."""
+def read(path: Path, columns: Mapping[str, type]) -> list[Row]:
+    """Rows with the columns' types. Raises UserError when the file is missing or empty, or lacks one of them."""
     try:
         with open(path, newline="") as handle:
             rows: list[Row] = list(csv.DictReader(handle))
@@ -39,11 +42,11 @@ def read(path: Path, numbers: Mapping[str, type]) -> list[Row]:
         raise UserError(f"{path} is missing: make it with `kappo tables`") from None
     except UnicodeDecodeError:
         raise UserError(f"{path} is no CSV file: name a folder that `kappo tables` makes") from None
-    missing = [name for name in numbers if not rows or name not in rows[0]]
+    missing = [name for name in columns if not rows or name not in rows[0]]
     if missing:
         raise UserError(f"{path} has no column {missing[0]!r} or no rows: make it again with `kappo tables`")
     try:
-        return [{**row, **{name: kind(row[name]) for name, kind in numbers.items()}} for row in rows]
+        return [{**row, **{name: kind(row[name]) for name, kind in columns.items()}} for row in rows]
     except (ValueError, TypeError) as error:
         raise UserError(f"{path} holds a cell that is no number ({error}): make it again with `kappo tables`") from None
 

@@ -12,10 +12,10 @@ import numpy as np
 from kappo.errors import UserError
 from kappo.figures import style
 from kappo.figures.indexes import runs_of
-from kappo.figures.rows import Row, arm_of, arms_of, methods_of
+from kappo.figures.rows import ARM, Row, arm_of, arms_of, methods_of
 from kappo.records import read_json
 
-NUMBERS = {"k": int, "step": int, "value": float}
+COLUMNS = ARM | {"replicate": str, "on": str, "metric": str, "step": int, "value": float}
 PANELS = {
     "reward": "mean reward",
     "kl": "KL to the base model",

@@ -67,7 +67,7 @@ def test_a_second_writer_is_refused_and_told_who_holds_the_folder(copy: Path) ->
         handle.write("pid 12345 on somewhere: kappo train\n")
         handle.flush()
         fcntl.flock(handle, fcntl.LOCK_EX)
-        done = kappo(copy, "train", "--cell", f"results/smoke/cells/{run.name}.yaml", check=False)
+        done = kappo(copy, "train", "--cell", f"results/cells/{run.name}.yaml", check=False)
     assert done.returncode == 2
     assert "pid 12345" in done.stderr
 
@@ -76,7 +76,7 @@ def test_a_damaged_file_is_made_again(copy: Path) -> None:
     bank = next((copy / "results" / "banks").iterdir())
     good = (bank / "bank.parquet").read_bytes()
     (bank / "bank.parquet").write_bytes(good[: len(good) // 2])
-    kappo(copy, "bank", "--cell", f"results/smoke/cells/{bank.name}.yaml")
+    kappo(copy, "bank", "--cell", f"results/cells/{bank.name}.yaml")
     assert (bank / "bank.parquet").read_bytes() == good
 
 
@@ -85,7 +85,7 @@ def test_a_damaged_checkpoint_is_trained_again_to_the_same_bytes(finished: Path,
     weights = run / "checkpoints" / "step-000003" / "model.safetensors"
     good = weights.read_bytes()
     weights.write_bytes(good[: len(good) // 2] + bytes(len(good) - len(good) // 2))
-    kappo(copy, "train", "--cell", f"results/smoke/cells/{run.name}.yaml")
+    kappo(copy, "train", "--cell", f"results/cells/{run.name}.yaml")
     assert digests(copy / "results") == digests(finished / "results")
 
 
@@ -94,7 +94,7 @@ def test_a_short_chunk_is_sampled_again(copy: Path) -> None:
     good, chunk = (bank / "bank.parquet").read_bytes(), bank / "chunks" / "00001.parquet"
     records.write_table(chunk, pq.read_table(chunk).slice(8))
     (bank / "manifest.json").unlink()
-    kappo(copy, "bank", "--cell", f"results/smoke/cells/{bank.name}.yaml")
+    kappo(copy, "bank", "--cell", f"results/cells/{bank.name}.yaml")
     assert (bank / "bank.parquet").read_bytes() == good
 
 

@@ -48,7 +48,7 @@ def test_a_stage_killed_again_and_again_ends_with_the_same_bytes(
     shutil.copytree(finished / "results", tmp_path / "results")
     made = next(iter(sorted((tmp_path / "results" / kind).iterdir())))
     shutil.rmtree(made)
-    arguments = (verb, "--cell", f"results/smoke/cells/{made.name}.yaml")
+    arguments = (verb, "--cell", f"results/cells/{made.name}.yaml")
     kills = 0
     while (code := run_and_die(tmp_path, writes, *arguments)) == -signal.SIGKILL:
         kills += 1

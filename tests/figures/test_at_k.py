@@ -55,7 +55,7 @@ def indexes(tmp_path):
 @pytest.fixture
 def rows(indexes, tmp_path):
     tables.write(tmp_path / "at_k.csv", at_k.at_k(indexes, KS, 200))
-    return tables.read(tmp_path / "at_k.csv", at_k.NUMBERS)
+    return tables.read(tmp_path / "at_k.csv", at_k.COLUMNS)
 
 
 def enumerated(values, k):
@@ -85,7 +85,7 @@ def test_means_are_brute_force_draw(rows, arm, split, k_eval):
 def test_one_row_for_every_combination(rows):
     keys = [tuple(row[name] for name in ("split", "method", "k", "k_eval", "replicate")) for row in rows]
     assert len(keys) == len(set(keys)) == 2 * 3 * 3 * 3
-    assert tuple(rows[0]) == at_k.COLUMNS
+    assert list(rows[0]) == list(at_k.COLUMNS)
 
 
 def test_too_few_samples_are_an_error(indexes):
@@ -128,13 +128,13 @@ def test_missing_samples_and_indexes(indexes, tmp_path):
 
 def test_read_refuses_what_is_no_table(rows, tmp_path):
     with pytest.raises(UserError, match=r"none\.csv is missing: make it with `kappo tables`"):
-        tables.read(tmp_path / "none.csv", at_k.NUMBERS)
+        tables.read(tmp_path / "none.csv", at_k.COLUMNS)
     (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(UserError, match=r"empty\.csv has no column 'k' or no rows"):
-        tables.read(tmp_path / "empty.csv", at_k.NUMBERS)
+    with pytest.raises(UserError, match=r"empty\.csv has no column 'task' or no rows"):
+        tables.read(tmp_path / "empty.csv", at_k.COLUMNS)
     tables.write(tmp_path / "short.csv", [{k: v for k, v in rows[0].items() if k != "high"}])
     with pytest.raises(UserError, match=r"short\.csv has no column 'high'"):
-        tables.read(tmp_path / "short.csv", at_k.NUMBERS)
+        tables.read(tmp_path / "short.csv", at_k.COLUMNS)
 
 
 def test_labels():

@@ -5,7 +5,7 @@ import pytest
 
 from kappo.errors import UserError
 from kappo.figures import rows as tables
-from kappo.figures.training import NUMBERS, training, training_curves
+from kappo.figures.training import COLUMNS, training, training_curves
 
 ENTRY = {"task": "rules", "split": "id", "metric": "pass", "pressure": "binary", "arm": "", "kl": 0.5, "rollouts": 1}
 ENTRY |= {"bank_rollouts": 1, "folder": "", "step": 20}
@@ -57,7 +57,7 @@ def test_a_run_that_never_samples_shows_its_checkpoints_on_validation_problems(i
 
 def test_each_method_has_a_figure_with_its_own_rows(index, tmp_path):
     tables.write(tmp_path / "training.csv", training([index], index.parent))
-    made = training_curves(tables.read(tmp_path / "training.csv", NUMBERS), tmp_path)
+    made = training_curves(tables.read(tmp_path / "training.csv", COLUMNS), tmp_path)
     assert [p.name for p in made] == [f"training_{m}.{kind}" for m in ("apo", "dpo") for kind in ("pdf", "png", "csv")]
     assert made[1].read_bytes().startswith(b"\x89PNG")
     with open(tmp_path / "training_dpo.csv", newline="") as handle:
