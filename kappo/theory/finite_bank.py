@@ -2,7 +2,8 @@
 
 A plug-in estimate is a function of N ~ Binomial(M, q) alone, so its mean and standard deviation are sums over the
 M + 1 values of N. Quantities: p* and a_k from N / M; beta_eff from N / (M + 0.5) with the cap (eq. 153), relative to
-the exact one; the win-rate score T at a reward of quantile q (eq. 155), relative to Delta_T = T(1) - T(0).
+the exact one; the win-rate score T at a reward of quantile q (eq. 155), relative to Delta_T = T(1) - T(0). Everywhere
+q is the true success probability or quantile, in [0, 1], of any shape; other values raise ValueError.
 """
 
 from __future__ import annotations
@@ -36,11 +37,9 @@ def binomial(total: int, q: ArrayLike) -> Floats:
 def error(table: ArrayLike, exact: ArrayLike, q: ArrayLike) -> Error:
     """Eq. 151 for an estimate that is table[N], N ~ Binomial(M, q), of `exact`.
 
-    table: (M + 1,); exact and q: one shape. Raises ValueError for q outside [0, 1].
+    table: (M + 1,); exact and q: one shape, q in [0, 1].
     """
     values, truth, at = (np.asarray(v, dtype=np.float64) for v in (table, exact, q))
-    if not ((at >= 0) & (at <= 1)).all():
-        raise ValueError("q must lie in [0, 1]")
     weights = binomial(len(values) - 1, at)
     mean = weights @ values
     sigma = np.sqrt((weights * (values - mean[..., None]) ** 2).sum(axis=-1))
@@ -98,4 +97,7 @@ def uniform_bound(total: int, k: int, delta: float) -> float:
 
 
 def _exact(k: int, beta: float, q: ArrayLike) -> binary.BinaryOptimum:
-    return binary.solve(binary.logit(q), k, beta)
+    at = np.asarray(q, dtype=np.float64)
+    if not ((at >= 0) & (at <= 1)).all():
+        raise ValueError(f"q must lie in [0, 1], got {q}")
+    return binary.solve(binary.logit(at), k, beta)

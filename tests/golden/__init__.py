@@ -3,7 +3,9 @@
 algorithm1: tables of Algorithm 1, rows j = 0 .. M, for A*PO (alpha 0) and DPO (alpha 0.5, cap 2).
 binary: optima for (k, beta, p_ref). Inputs are exact in float64; values below its range read as 0.
 winrate: log C and T_0 .. T_M of Algorithm 2 for (k, beta, M).
-estimators: pass@k, max@k and PKPO's weights by exact fractions; `kind` says which.
+estimators: pass@k, max@k, PKPO's weights and policy gradients by exact fractions; `kind` says which.
+maxk_discrete: max@k optima over discrete rewards. sensitivity: finite-bank noise and bias. theory_figures: panel a, and
+bc for Beta reward densities. sharpening: optima and gradients of four objectives, trees of tokens; `kind` says which.
 """
 
 from __future__ import annotations

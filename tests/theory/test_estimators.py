@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from kappo.theory.estimators import max_at_k, pass_at_k, pkpo
-from tests.golden import records
+from kappo.theory.estimators import leave_one_out, max_at_k, pass_at_k, pkpo, pkpo_leave_one_out, pkpo_plain
+from tests.golden import adapter, records
 
 rewards = st.integers(2, 7).flatmap(
     lambda n: st.lists(st.integers(-3, 3) | st.floats(-1e3, 1e3, width=32), min_size=n, max_size=n)
@@ -108,6 +108,67 @@ def test_pkpo_is_the_mean_gain_over_subsets(values, data):
     got = pkpo(values, k)
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13 * np.abs(values).max())
     assert (got >= 0).all()
+
+
+@given(rewards, st.data())
+def test_pkpo_plain_and_leave_one_out_by_subsets(values, data):
+    """s_i: mean over k-subsets of the maximum of those that hold i; the baseline: max@k of the others."""
+    n = len(values)
+    k = data.draw(st.integers(1, n))
+    subsets = list(combinations(range(n), k))
+    want = np.array([sum(max(values[j] for j in s) for s in subsets if i in s) / len(subsets) for i in range(n)])
+    slack = 1e-12 * max(1.0, np.abs(values).max())
+    np.testing.assert_allclose(pkpo_plain(values, k), want, rtol=1e-12, atol=slack)
+    if k == n:
+        with pytest.raises(ValueError, match="expected k < n"):
+            pkpo_leave_one_out(values, k)
+        return
+    others = np.array([max_at_k([*values[:i], *values[i + 1 :]], k) for i in range(n)])
+    np.testing.assert_allclose(pkpo_leave_one_out(values, k), want - k / (n - 1) * others, rtol=1e-12, atol=slack)
+
+
+def test_golden_weights_of_all_three_kinds():
+    for inputs, want in [r for r in records("estimators") if r[0]["kind"] == "pkpo"]:
+        got = adapter.pkpo(inputs["rewards"], inputs["k"])
+        for name in ("rho", "s", "sloo", "sloo_minus_one"):
+            if want[name] is None:
+                assert got[name] is None
+            else:
+                scale = np.abs(inputs["rewards"]).max()
+                np.testing.assert_allclose(got[name], want[name], rtol=1e-12, atol=1e-13 * scale, err_msg=str(inputs))
+
+
+def test_golden_policy_gradients():
+    found = [r for r in records("estimators") if r[0]["kind"] == "max_at_k_policy_gradient"]
+    assert found
+    for inputs, want in found:
+        got = adapter.max_at_k_policy_gradient(*(inputs[name] for name in ("policy_weights", "rewards", "k")))
+        np.testing.assert_allclose(got["max_at_k"], want["max_at_k"], rtol=1e-12)
+        np.testing.assert_allclose(got["grad_logits"], want["grad_logits"], rtol=1e-12, atol=1e-13)
+
+
+@given(st.lists(st.floats(-100, 100), min_size=2, max_size=12))
+def test_leave_one_out(values):
+    want = [r - np.mean([*values[:i], *values[i + 1 :]]) for i, r in enumerate(values)]
+    np.testing.assert_allclose(leave_one_out(values), want, rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(leave_one_out(values).sum(), 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [10**3, 10**5])
+def test_large_groups(n):
+    """All three weights of 0/1 rewards stay exact where binomials overflow: with one success s = k / n for it alone."""
+    values, k = np.zeros(n), 64
+    values[7] = 1.0
+    np.testing.assert_allclose(max_at_k(values, k), k / n, rtol=1e-12)
+    np.testing.assert_allclose(pkpo(values, k)[[7, 8]], [k / n, 0], rtol=1e-12)
+    np.testing.assert_allclose(pkpo_plain(values, k)[[7, 8]], [k / n, k / n * (k - 1) / (n - 1)], rtol=1e-10)
+    want = [k / n, k / n * (k - 1) / (n - 1) - k / (n - 1) * k / (n - 1)]
+    np.testing.assert_allclose(pkpo_leave_one_out(values, k)[[7, 8]], want, rtol=1e-9)
+
+
+def test_one_sample_has_no_others():
+    with pytest.raises(ValueError, match="at least 2 samples, got 1"):
+        leave_one_out([1.0])
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60), st.data())
