@@ -99,5 +99,5 @@ def uniform_bound(total: int, k: int, delta: float) -> float:
 def _exact(k: int, beta: float, q: ArrayLike) -> binary.BinaryOptimum:
     at = np.asarray(q, dtype=np.float64)
     if not ((at >= 0) & (at <= 1)).all():
-        raise ValueError(f"q must lie in [0, 1], got {q}")
+        raise ValueError(f"q must lie in [0, 1], got {q!r}")
     return binary.solve(binary.logit(at), k, beta)
