@@ -7,7 +7,7 @@ from _harness import report, side_by_side
 from scipy.optimize import brentq
 
 from kappo import streams
-from kappo.pressure import Binary
+from kappo.pressure.binary import Binary
 
 PROMPTS, M = 7500, 30
 

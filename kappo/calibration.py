@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kappo.errors import UserError
 from kappo.folders import Place, locked
-from kappo.pressure import Interface, Pressure, Rows
+from kappo.pressure.base import Interface, Pressure, Rows
 from kappo.records import COEFFICIENTS, read_table, table, write_table
 from kappo.tracking import Tracker
 

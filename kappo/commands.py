@@ -27,7 +27,11 @@ def calibrate(arguments: list[str]) -> None:
     from kappo import calibration, places
     from kappo.compose import load
     from kappo.config import Tracking, build, check
-    from kappo.pressure import Binary, NoPressure, Pressure, WinRate
+    from kappo.pressure.base import Pressure
+    from kappo.pressure.binary import Binary
+    from kappo.pressure.none import NoPressure
+    from kappo.pressure.raw_reward import RawReward
+    from kappo.pressure.winrate import WinRate
     from kappo.records import BANK, by_prompt, read_json, read_table
     from kappo.tracking import Tracker, progress
 
@@ -35,7 +39,7 @@ def calibrate(arguments: list[str]) -> None:
     parser.add_argument("bank", type=Path, help="a bank folder made by `kappo bank`")
     parser.add_argument("--k", default="1", help="values of k, such as 1,2,4")
     parser.add_argument("--beta", default="0.1", help="values of beta, such as 0.1,5e-4")
-    parser.add_argument("--pressure", choices=["binary", "winrate", "none"], default="binary")
+    parser.add_argument("--pressure", choices=["binary", "winrate", "raw_reward", "none"], default="binary")
     parser.add_argument("--interface", choices=["reward", "regularization"], default="reward")
     parser.add_argument("--results", default="results", help="coefficients go to RESULTS/calibration/")
     parser.add_argument("--cell", type=Path, help="a run's resolved config: its pressure, its tracking")
@@ -47,6 +51,7 @@ def calibrate(arguments: list[str]) -> None:
     ids, rewards = by_prompt(read_table(a.bank / "bank.parquet", BANK), "reward")
     tracking, study, interface = Tracking("disabled"), "sweep", a.interface
     pressures: list[Pressure] = []
+    kinds = {"none": NoPressure, "binary": Binary, "winrate": WinRate, "raw_reward": RawReward}
     if a.cell:
         cell = check(load(a.cell))
         tracking, study, interface = cell.tracking, cell.study, cast(Any, cell.method).interface
@@ -57,7 +62,7 @@ def calibrate(arguments: list[str]) -> None:
                 if a.pressure == "none" and k != 1:
                     raise UserError(f"--k {k} with --pressure none: nothing would use k; drop one of the two")
                 node = {"beta": beta} if a.pressure == "none" else {"k": k, "beta": beta}
-                pressures.append(build({"none": NoPressure, "binary": Binary, "winrate": WinRate}[a.pressure], node))
+                pressures.append(build(kinds[a.pressure], node))
     made = []
     for pressure in progress(pressures, "calibrate"):
         place = places.calibration_place(a.results, bank_id, pressure, interface)

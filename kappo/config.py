@@ -154,9 +154,9 @@ class Config:
 
 
 def choice_name(plug: object) -> str:
-    """A plug's name in tables and ids: its class in lower case; `none` for no pressure."""
+    """A plug's name in tables and ids: its class in lower case, but `none` and `raw_reward` for those pressures."""
     name = type(plug).__name__.lower()
-    return "none" if name == "nopressure" else name
+    return {"nopressure": "none", "rawreward": "raw_reward"}.get(name, name)
 
 
 def plain(value: Any) -> Any:
@@ -314,14 +314,15 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
             f"pressure = {name} with method = {choice_name(method)}: this method takes {', '.join(supported)}",
         ),
         (
-            name == "winrate" and method.interface == "regularization",
-            "pressure = winrate with method.interface = regularization: it transforms rewards; "
+            name in ("winrate", "raw_reward") and method.interface == "regularization",
+            f"pressure = {name} with method.interface = regularization: it transforms rewards; "
             "set method.interface=reward, or pressure=binary",
         ),
         (
-            getattr(pressure, "zero", "paper") != "paper" and method.interface == "regularization",
-            f"pressure.zero = {getattr(pressure, 'zero', '')} with {choice_name(method)} on the regularization side: "
-            "prompts without a success get no coefficient there; set pressure.zero=paper",
+            method.interface == "regularization"
+            and (getattr(pressure, "zero", "paper"), getattr(pressure, "estimator", "plug_in")) != ("paper", "plug_in"),
+            f"pressure.zero, pressure.estimator with {choice_name(method)} on the regularization side: they speak of "
+            "a_k, which that side does not use; set pressure.zero=paper pressure.estimator=plug_in",
         ),
         (
             max(c.eval.k, default=0) > samples,

@@ -13,7 +13,7 @@ from typing import Any, cast
 from kappo.config import Config, choice_name, plain
 from kappo.errors import UserError
 from kappo.folders import Place
-from kappo.pressure import Interface, Pressure
+from kappo.pressure.base import Interface, Pressure
 from kappo.records import fingerprint
 
 

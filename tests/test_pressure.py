@@ -6,8 +6,12 @@ from hypothesis.extra.numpy import arrays
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from kappo.pressure import Binary, NoPressure, Rows, WinRate
-from kappo.theory import winrate
+from kappo.pressure.base import Rows
+from kappo.pressure.binary import Binary
+from kappo.pressure.none import NoPressure
+from kappo.pressure.raw_reward import RawReward
+from kappo.pressure.winrate import WinRate
+from kappo.theory import ties, winrate
 from tests.golden import records
 
 settings = {"k": st.integers(1, 64), "beta": st.floats(-3, 1).map(lambda e: 10.0**e)}
@@ -208,8 +212,8 @@ def test_win_rate_sees_ranks_only(scale, shift, ties):
 )
 def test_win_rate_of_two_levels(successes, inclusive, midrank):
     bank = np.arange(30)[None] < successes
-    for k, ties, want in ((4, "inclusive", inclusive), (4, "midrank", midrank), (1, "midrank", 0.5)):
-        pressure = WinRate(k, 0.1, ties)
+    for k, how, want in ((4, "inclusive", inclusive), (4, "midrank", midrank), (1, "midrank", 0.5)):
+        pressure = WinRate(k, 0.1, how)
         wrong, right = pressure.adapt(np.array([[0.0, 1.0]]), pressure.fit(bank.astype(float))).reward[0]
         assert right - wrong == pytest.approx(want, abs=5e-4 if k > 1 else 1e-13)
 
@@ -292,6 +296,76 @@ def test_controls_without_any_pair():
     for assign in ("mean", "permuted"):
         rows = Binary(4, 0.1, assign=assign).fit(np.zeros((2, 5)), "regularization")
         np.testing.assert_allclose(rows.beta_eff, 0.1 / 4, rtol=1e-15)
+
+
+@pytest.mark.parametrize(("k", "beta", "total"), [(4, 0.1, 30), (2, 0.5, 8)])
+def test_posterior_estimator_is_the_mean_coefficient_for_every_count(k, beta, total):
+    rows = Binary(k, beta, estimator="posterior").fit(staircase(total))
+    for n in (1, total // 2, total - 1):
+
+        def density(p, n=n):
+            return p ** (n - 0.5) * (1 - p) ** (total - n - 0.5)
+
+        precise = {"limit": 500, "epsabs": 0, "epsrel": 1e-8}
+        mass = quad(density, 0, 1, **precise)[0]
+        weighted = quad(lambda p, f=density: f(p) * optimum(p, k, beta), 1e-12, 1 - 1e-12, **precise)[0]
+        assert rows.a[n] == pytest.approx(weighted / mass, rel=1e-4)
+    np.testing.assert_array_equal(rows.a[0], Binary(k, beta, zero="posterior").fit(staircase(total)).a[0])
+    dropped = Binary(k, beta, estimator="posterior", zero="drop").fit(staircase(total))
+    np.testing.assert_array_equal(dropped.a, [0, *rows.a[1:]])
+
+
+def exact_optimum(bank, k, beta):
+    """p_star of a bank's row with ties broken at random."""
+    levels, counts = np.unique(bank, return_counts=True)
+    return levels, ties.solve(counts, k, beta)
+
+
+@given(
+    bank=arrays(float, (2, 6), elements=st.integers(0, 4)),
+    online=arrays(float, (2, 7), elements=st.integers(-2, 10).map(lambda n: n / 2)),
+    k=st.integers(1, 8),
+    beta=st.floats(0.01, 2),
+)
+def test_exact_ties(bank, online, k, beta):
+    """A reward of the bank gets its atom's score, another one that of the edge where it would stand."""
+    pressure = WinRate(k, beta, "exact")
+    rows = pressure.fit(bank)
+    adapted = pressure.adapt(online, rows).reward
+    for x in range(2):
+        levels, want = exact_optimum(bank[x], k, beta)
+        for r, got in zip(online[x], adapted[x], strict=True):
+            below = int((levels < r).sum())
+            assert got == (want.score[below] if r in levels else want.edge[below])
+        np.testing.assert_allclose(rows.p_star[x], np.exp(want.log_p) @ levels, rtol=1e-9, atol=1e-12)
+
+
+@given(bank=arrays(float, (3, 8), elements=st.integers(0, 1)), k=st.integers(1, 16), beta=st.floats(0.01, 2))
+def test_raw_reward_of_successes_is_binary_pressure(bank, k, beta):
+    online = np.array([[0.0, 1.0]] * 3)
+    raw, two = RawReward(k, beta), Binary(k, beta)
+    rows, want = raw.fit(bank), two.fit(bank)
+    adapted, plain = raw.adapt(online, rows), two.adapt(online, want)
+    inside = (want.successes > 0) & (want.successes < 8)
+    np.testing.assert_allclose(adapted.reward[inside], (plain.scale * plain.reward)[inside], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(adapted.log_partition[inside], plain.log_partition[inside], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(rows.p_star, want.p_star, rtol=1e-9, atol=1e-12)
+
+
+@given(bank=arrays(float, (2, 6), elements=st.integers(0, 16).map(lambda n: n / 16)), beta=st.floats(0.01, 2))
+def test_raw_reward_at_k1_is_the_reward_itself(bank, beta):
+    """Up to the prompt's lowest reward, which log Z takes back."""
+    raw, none = RawReward(1, beta), NoPressure(beta)
+    online = np.array([[0.0, 0.3, 1.0, 2.0]] * 2)
+    adapted, plain = raw.adapt(online, raw.fit(bank)), none.adapt(online, none.fit(bank))
+    got, want = (a.scale * a.reward - beta * a.log_partition for a in (adapted, plain))
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
+def test_transformed_rewards_have_no_regularisation_side():
+    for pressure in (RawReward(2, 0.1), WinRate(2, 0.1, "exact")):
+        with pytest.raises(ValueError, match="no regularisation side"):
+            pressure.fit(staircase(3), "regularization")
 
 
 @pytest.mark.parametrize("zero", ["posterior", "drop"])

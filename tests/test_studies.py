@@ -391,7 +391,7 @@ def test_test_sets_ignore_training_data_however_it_is_written():
         (["data.test=[programs_id]"], "a set of task programs, data.train is of task rules"),
         (["data@validation=programs_validation"], "data is of task rules, validation of task programs"),
         (["data=programs", "data@validation=programs_validation"], "pressure = binary with data of task programs"),
-        (["pressure.zero=drop"], "pressure.zero = drop with dpo on the regularization side"),
+        (["pressure.zero=drop"], "pressure.zero, pressure.estimator with dpo on the regularization side"),
         (["method=sft"], "no file conf/method/sft.yaml"),
     ],
 )

@@ -19,7 +19,7 @@ ARM: dict[str, type] = {"method": str, "pressure": str, "k": int, "arm": str}
 """The columns that name an arm, with their types."""
 
 NAMES = {"apo": "A*PO", "base": "base model"}
-PRESSURES = {"none": "raw reward", "winrate": "win-rate"}
+PRESSURES = {"none": "raw reward", "winrate": "win-rate", "raw_reward": "raw reward"}
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:

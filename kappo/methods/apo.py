@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from kappo.methods.base import Batch, Need, Signal, Source
-from kappo.pressure import Interface
+from kappo.pressure.base import Interface
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +29,7 @@ class APO:
     uses_bank: ClassVar[bool] = True
     needs: ClassVar[frozenset[Need]] = frozenset({"ref_logprobs"})
     interface: ClassVar[Interface] = "reward"
-    pressures: ClassVar[tuple[str, ...]] = ("none", "binary", "winrate")
+    pressures: ClassVar[tuple[str, ...]] = ("none", "binary", "winrate", "raw_reward")
 
     def signal(self, batch: Batch) -> Signal:
         """target = scale * reward - beta log Z, the regression target of beta * log-ratio; (P * N,) arrays."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kappo.pressure import Adapted, Interface
+from kappo.pressure.base import Adapted, Interface
 
 if TYPE_CHECKING:
     from torch import Tensor

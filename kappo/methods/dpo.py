@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kappo.config import within
 from kappo.methods.base import Batch, Need, Signal, Source
-from kappo.pressure import Interface
+from kappo.pressure.base import Interface
 
 if TYPE_CHECKING:
     from torch import Tensor

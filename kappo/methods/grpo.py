@@ -16,7 +16,7 @@ import numpy as np
 
 from kappo.config import within
 from kappo.methods.base import Batch, Need, Signal, Source
-from kappo.pressure import Interface
+from kappo.pressure.base import Interface
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,7 +39,7 @@ class GRPO:
     source: ClassVar[Source] = "policy"
     sequences_per_unit: ClassVar[int] = 1
     uses_bank: ClassVar[bool] = True
-    pressures: ClassVar[tuple[str, ...]] = ("none", "binary", "winrate")
+    pressures: ClassVar[tuple[str, ...]] = ("none", "binary", "winrate", "raw_reward")
 
     @property
     def needs(self) -> frozenset[Need]:

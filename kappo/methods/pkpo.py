@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kappo.config import within
 from kappo.methods.base import Batch, Need, Signal, Source
-from kappo.pressure import Interface
+from kappo.pressure.base import Interface
 from kappo.theory.estimators import pkpo
 
 if TYPE_CHECKING:

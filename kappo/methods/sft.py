@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kappo.methods.base import Batch, Need, Signal, Source
-from kappo.pressure import Interface
+from kappo.pressure.base import Interface
 
 if TYPE_CHECKING:
     from torch import Tensor

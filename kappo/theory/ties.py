@@ -18,7 +18,7 @@ from kappo.theory.binary import Floats
 from kappo.theory.winrate import check
 
 NEWTON_STEPS = 60
-HALVINGS = 40
+NEAR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def solve(masses: ArrayLike, k: int, beta: float) -> TiedOptimum:
 def _newton(tilt: Floats, q: Floats, k: int, beta: float, rule: tuple[Floats, Floats]) -> Floats:
     """log (p / q), up to a constant, of the optimum at this beta, from a start near it."""
     m = len(q)
-    value = _loss(tilt, q, k, beta, rule)
+    value, last = _loss(tilt, q, k, beta, rule), np.inf
     for _ in range(NEWTON_STEPS):
         p = np.exp(log_softmax(np.log(q) + tilt))
         score, _ = _scores(p, q, k, rule)
@@ -71,15 +71,17 @@ def _newton(tilt: Floats, q: Floats, k: int, beta: float, rule: tuple[Floats, Fl
         system[:m, :m] = beta * np.eye(m) - _slopes(p, q, k, rule) * p
         system[:m, m], system[m, :m] = -1.0, p
         step = np.linalg.solve(system, np.append(-residual, 0.0))[:m]
-        size, trial = 1.0, value
-        for _ in range(HALVINGS):
-            trial = _loss(tilt + size * step, q, k, beta, rule)
-            if trial <= value:
+        length = np.abs(step).max()
+        if length < NEAR:  # the loss is flat to rounding here; full steps converge quadratically
+            tilt = tilt + step
+            if length <= 1e-14 * max(1.0, np.abs(tilt).max()) or length > last / 2:
                 break
+            last = length
+            continue
+        size = 1.0
+        while (trial := _loss(tilt + size * step, q, k, beta, rule)) > value + 1e-15 * abs(value) and size > 1e-9:
             size /= 2
-        tilt, value = tilt + size * step, min(trial, value)
-        if np.abs(size * step).max() <= 1e-15 * max(1.0, np.abs(tilt).max()):
-            break
+        tilt, value = tilt + size * step, trial
     return tilt
 
 

@@ -12,7 +12,7 @@ from kappo.config import Config, choice_name
 from kappo.errors import UserError
 from kappo.logprobs import pack
 from kappo.methods.base import BankMethod, Batch
-from kappo.pressure import Pressure, Rows
+from kappo.pressure.base import Pressure, Rows
 from kappo.records import BANK, read_table
 from kappo.reference import prompts_of
 from kappo.training.learner import Units

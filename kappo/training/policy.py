@@ -10,7 +10,7 @@ from kappo import streams
 from kappo.config import Config
 from kappo.logprobs import pack
 from kappo.methods.base import Batch, Method
-from kappo.pressure import Pressure, Rows
+from kappo.pressure.base import Pressure, Rows
 from kappo.records import Completion, Grade
 from kappo.reference import prompts_of, rollout
 from kappo.rewards.base import check_failed_share, failed_share

@@ -13,7 +13,7 @@ from kappo.evaluation import curve
 from kappo.folders import Place, locked
 from kappo.methods.base import Method
 from kappo.models import load_model
-from kappo.pressure import Rows
+from kappo.pressure.base import Rows
 from kappo.records import write_json
 from kappo.reference import prompts_of, rollout
 from kappo.rewards.base import check_failed_share

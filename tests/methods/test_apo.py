@@ -6,7 +6,8 @@ import torch
 
 from kappo.methods.apo import APO
 from kappo.methods.base import Batch
-from kappo.pressure import Adapted, Binary
+from kappo.pressure.base import Adapted
+from kappo.pressure.binary import Binary
 
 RNG = np.random.default_rng(0)
 UNITS, STEPS = 5, 4

@@ -9,7 +9,8 @@ from hypothesis.extra.numpy import arrays
 
 from kappo.methods.base import Batch
 from kappo.methods.dpo import DPO
-from kappo.pressure import Adapted, Binary
+from kappo.pressure.base import Adapted
+from kappo.pressure.binary import Binary
 
 RNG = np.random.default_rng(0)
 PAIRS, STEPS = 4, 3

@@ -9,7 +9,8 @@ from scipy.stats import binom
 
 from kappo.methods.base import Batch
 from kappo.methods.grpo import GRPO
-from kappo.pressure import Adapted, Binary
+from kappo.pressure.base import Adapted
+from kappo.pressure.binary import Binary
 
 RNG = np.random.default_rng(0)
 GROUPS, N, STEPS = 3, 4, 5

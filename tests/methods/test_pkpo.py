@@ -8,7 +8,7 @@ from kappo.config import build
 from kappo.errors import UserError
 from kappo.methods.base import Batch
 from kappo.methods.pkpo import PKPO
-from kappo.pressure import NoPressure
+from kappo.pressure.none import NoPressure
 
 RNG = np.random.default_rng(0)
 STEPS = 4

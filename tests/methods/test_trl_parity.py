@@ -9,7 +9,7 @@ from kappo.methods.apo import APO
 from kappo.methods.base import Batch
 from kappo.methods.dpo import DPO
 from kappo.methods.grpo import GRPO
-from kappo.pressure import NoPressure
+from kappo.pressure.none import NoPressure
 
 pytestmark = pytest.mark.slow
 trl = pytest.importorskip("trl", reason="the peer is not installed")

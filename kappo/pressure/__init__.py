@@ -1,0 +1,1 @@
+"""Pressures: one file each."""
