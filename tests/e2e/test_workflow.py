@@ -6,6 +6,7 @@ import csv
 import fcntl
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,22 +23,23 @@ FIGURES = (
         "at_k_dpo",
         "at_k_grpo",
         "at_k_pkpo",
+        "at_k_rloo",
         "agreement",
         "agreement_validation",
         "pressure",
         "gain",
         "prediction",
-        *("training_apo", "training_dpo", "training_grpo", "training_pkpo"),
+        *("training_apo", "training_dpo", "training_grpo", "training_pkpo", "training_rloo"),
         "rollouts",
     ),
     "frontier",
 )
 
 
-def planned_jobs(folder: Path, settings: str) -> dict[str, int]:
-    """Rule -> number of jobs that `snakemake -n` lists for the smoke study with these overrides."""
+def planned_jobs(folder: Path, settings: str, study: str = "smoke") -> dict[str, int]:
+    """Rule -> number of jobs that `snakemake -n` lists for a study with these overrides."""
     command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "2", "-n"]
-    command += ["--config", "study=smoke", f"set={settings}"]
+    command += ["--config", f"study={study}", f"set={settings}"]
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     text = done.stdout + done.stderr
@@ -54,13 +56,14 @@ def test_figures_table_and_summary(finished: Path) -> None:
             assert (study / "figures" / f"{name}.{kind}").read_bytes().startswith(magic)
     with open(study / "tables" / "at_k.csv", newline="") as handle:
         rows = list(csv.DictReader(handle))
-    arms = {("base", "0"), ("apo", "1"), ("apo", "4"), ("dpo", "2"), ("grpo", "2"), ("pkpo", "2")}
+    arms = {("base", "0"), ("apo", "1"), ("apo", "4"), ("dpo", "2"), ("grpo", "2"), ("pkpo", "2"), ("rloo", "2")}
     assert {(r["split"], r["method"], r["k"]) for r in rows} == {
         (split, *arm) for split in ("id", "hard", "validation") for arm in arms
     }
     assert all(float(r["low"]) <= float(r["mean"]) <= float(r["high"]) for r in rows)
     sampled = {(r["method"], r["rollouts"], r["bank_rollouts"]) for r in rows if r["method"] != "base"}
-    assert sampled == {("apo", "96", "256"), ("dpo", "0", "256"), ("grpo", "192", "256"), ("pkpo", "192", "0")}
+    bank = {("apo", "96"), ("dpo", "0"), ("grpo", "192"), ("rloo", "192")}
+    assert sampled == {*((*run, "256") for run in bank), ("pkpo", "192", "0")}
     with open(study / "tables" / "claims.csv", newline="") as handle:
         claimed = list(csv.DictReader(handle))
     assert [row["replicates"] for row in claimed] == ["1", "1"]
@@ -77,7 +80,7 @@ def test_every_stage_leaves_metrics_manifest_and_wandb_run(finished: Path) -> No
     folders = [
         p for kind in ("models", "banks", "calibration", "runs", "evaluations") for p in (results / kind).iterdir()
     ]
-    assert len(folders) == 1 + 1 + 5 + 5 + 24
+    assert len(folders) == 1 + 1 + 6 + 6 + 28
     for folder in folders:
         manifest = json.loads((folder / "manifest.json").read_text())
         assert manifest["id"] == folder.name
@@ -116,6 +119,18 @@ def test_changing_one_beta_reruns_what_depends_on_it(finished: Path) -> None:
         "tables": 1,
         "figures": 1,
     }
+
+
+def test_a_study_with_the_same_runs_shares_them_and_changes_nothing_for_the_first(finished: Path) -> None:
+    other = finished / "conf" / "study" / "other.yaml"
+    other.parent.mkdir(parents=True)
+    try:
+        other.write_text("# @package _global_\ndefaults: [smoke, _self_]\nname: other\n")
+        assert planned_jobs(finished, "", "other") == {"select": 1, "evaluate": 4, "tables": 1, "figures": 1}
+        assert planned_jobs(finished, "") == {}
+    finally:
+        shutil.rmtree(finished / "conf")
+        shutil.rmtree(finished / "results" / "other")
 
 
 def test_more_resamples_rerun_tables_and_figures_only(finished: Path) -> None:
