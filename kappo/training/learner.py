@@ -93,7 +93,7 @@ class Learner:
         if not (math.isfinite(total_loss) and math.isfinite(norm)):
             raise UserError(
                 f"training diverged at step {step + 1}: loss {total_loss}, gradient norm {norm}. Lower lr (now "
-                f"{self.settings.lr:g}) or raise beta; the checkpoints before this step are kept."
+                f"{self.settings.lr:g}) or raise beta; earlier checkpoints are kept."
             )
         self.optimizer.step()
         return {
