@@ -71,7 +71,7 @@ class Learner:
         tokens, rows, width = float(mask.sum()), len(mask), mask.shape[1]
         each = method.sequences_per_unit
         count = rows // each
-        signal = {name: torch.as_tensor(value, dtype=torch.float32) for name, value in units.signal.items()}
+        signal = {name: torch.tensor(value, dtype=torch.float32) for name, value in units.signal.items()}
         total_loss, total_entropy = 0.0, 0.0
         pulls = []
         size = max(1, self.micro_batch_size // each)
