@@ -144,8 +144,7 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
         if set(study.figures).intersection(NEEDS_TRAIN):
             few = replace(first.eval, samples_per_problem=first.eval.train_samples, k=[1])
             tests[replicate, TRAIN] = replace(first, eval=few)
-    if not CHANGES_ARMS.intersection(map(_key, overrides)):
-        _check_claims(study, cells, tests)
+    _check_claims(study, cells, tests, whole=not CHANGES_ARMS.intersection(map(_key, overrides)))
     unique = {(c.run.id, c.arm): c for c in cells}
     return Plan(study, Path(cells[0].config.paths.results), list(unique.values()), tests)
 
@@ -184,8 +183,8 @@ def _check_tests(cells: Sequence[Cell], sets: Sequence[Any]) -> None:
                 )
 
 
-def _check_claims(study: Study, cells: Sequence[Cell], tests: Mapping[tuple[int, str], Config]) -> None:
-    """Raises UserError for a claim about an arm, a split or a k_eval that the study does not have."""
+def _check_claims(study: Study, cells: Sequence[Cell], tests: Mapping[tuple[int, str], Config], whole: bool) -> None:
+    """Raises UserError for a claim that needs more samples than are drawn; whole: or about arms or splits not there."""
     arms = [
         Arm(choice_name(c.config.method), c.config.k, choice_name(c.config.pressure), c.arm)
         for c in cells
@@ -197,15 +196,15 @@ def _check_claims(study: Study, cells: Sequence[Cell], tests: Mapping[tuple[int,
         if replicate == study.replicates[0] and test in study.data.test
     }
     for claim in study.claims:
-        if claim.split not in samples:
+        if whole and claim.split not in samples:
             raise UserError(f"claim {claim.text!r}: split = {claim.split!r}; {near_misses(claim.split, samples)}")
-        if claim.k_eval > samples[claim.split]:
+        if claim.k_eval > samples.get(claim.split, claim.k_eval):
             raise UserError(
                 f"claim {claim.text!r}: k_eval = {claim.k_eval} with {samples[claim.split]} samples a problem: "
                 "unbiased pass@k needs n >= k; lower it or raise eval.samples_per_problem"
             )
         for arm in (claim.left, claim.right):
-            if arm.method != "base" and not any(arm.names(other) for other in arms):
+            if whole and arm.method != "base" and not any(arm.names(other) for other in arms):
                 raise UserError(
                     f"claim {claim.text!r}: the grid has no arm {arm.text()}; "
                     f"{near_misses(arm.text(), [other.text() for other in arms])}"

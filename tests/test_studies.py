@@ -239,6 +239,7 @@ def test_a_missing_table_or_figure_is_made_again(tmp_path):
         (["grid=[{method:apo,pressure:binary,paths.results:x}]"], "sets 'paths.results'"),
         (["figures=[pass_at_q]"], "'pass_at_q': expected one of 'at_k'"),
         (["train.stepz=3"], "train.stepz = 3: no such setting"),
+        (["k=2", "eval.samples_per_problem=64", "eval.k=[1]"], "k_eval = 128 with 64 samples a problem"),
         (["train.prompts_per_step=1000"], "train.prompts_per_step = 1000 with data.problems = 512"),
         (["replicates=[1"], "cannot be parsed"),
     ],
