@@ -102,6 +102,26 @@ COEFFICIENTS = schema(
         "bank_rewards": pa.list_(pa.float64()),
     },
 )
+STANDALONE = schema(
+    "standalone coefficients",
+    1,
+    {
+        "prompt_id": pa.string(),
+        "pressure": pa.string(),
+        "interface": pa.string(),
+        "k": pa.int32(),
+        "beta": pa.float64(),
+        "n": pa.int32(),
+        "successes": pa.int32(),
+        "q": pa.float64(),
+        "p_star": pa.float64(),
+        "a": pa.float64(),
+        "beta_eff": pa.float64(),
+        "log_z": pa.float64(),
+        "rewards": pa.list_(pa.float64()),
+        "scores": pa.list_(pa.float64()),
+    },
+)
 SAMPLES = schema(
     "samples",
     1,

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -69,6 +68,8 @@ def uniform(seed: int, stream: str, items: ArrayLike, sample: ArrayLike = 0, pos
 
 def normal(seed: int, stream: str, items: ArrayLike, sample: ArrayLike = 0, position: ArrayLike = 0) -> NDArray:
     """Standard normal float64 by the inverse distribution function of `uniform`."""
+    from scipy.special import ndtri
+
     return ndtri(uniform(seed, stream, items, sample, position))
 
 

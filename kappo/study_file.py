@@ -93,6 +93,15 @@ class Select:
 
 
 @dataclass(frozen=True)
+class Theory:
+    """What the theory figures are drawn at: k, beta, and M completions a prompt in the bank."""
+
+    k: list[int] = within([1, 2, 4, 8], at_least=1, at_most=1000)
+    beta: list[float] = within([0.1, 5e-4], at_least=1e-6, at_most=100)
+    samples_per_prompt: int = within(30, at_least=1)
+
+
+@dataclass(frozen=True)
 class Study:
     """A study file.
 

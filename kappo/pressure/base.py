@@ -16,6 +16,14 @@ Floats = NDArray[np.float64]
 Interface = Literal["reward", "regularization"]
 
 
+class BadReward(ValueError):
+    """A bank reward that a pressure does not take; prompt and completion count from 0."""
+
+    def __init__(self, value: float, prompt: int, completion: int, expected: str):
+        super().__init__(f"reward {value} of prompt {prompt}, completion {completion}: expected {expected}")
+        self.value, self.prompt, self.completion, self.expected = value, prompt, completion, expected
+
+
 @dataclass(frozen=True)
 class Rows:
     """Per-prompt coefficients, arrays of length P; rewards (P, M) are the bank's.
@@ -57,13 +65,13 @@ class Pressure(Protocol):
 
 
 def checked(rewards: Floats) -> Floats:
-    """Bank rewards as (P, M). Raises ValueError for other shapes and numbers that are not finite."""
+    """Bank rewards as (P, M). Raises ValueError for other shapes, BadReward for numbers that are not finite."""
     found = np.asarray(rewards, dtype=np.float64)
     if found.ndim != 2 or found.shape[1] == 0:
         raise ValueError(f"bank rewards of shape {found.shape}: expected (prompts, completions)")
     if not np.isfinite(found).all():
         row, column = np.argwhere(~np.isfinite(found))[0]
-        raise ValueError(f"reward {found[row, column]} of prompt {row}, completion {column}: expected a finite number")
+        raise BadReward(found[row, column], int(row), int(column), "a finite number")
     return found
 
 

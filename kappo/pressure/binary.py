@@ -7,11 +7,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from kappo import streams
 from kappo.config import within
-from kappo.pressure.base import Adapted, Floats, Interface, Rows, checked, scaled
+from kappo.pressure.base import Adapted, BadReward, Floats, Interface, Rows, checked, scaled, tilted
 from kappo.theory import binary
 
 
@@ -38,14 +37,12 @@ class Binary:
     assign: Literal["own", "mean", "permuted"] = "own"
 
     def fit(self, bank_rewards: Floats, interface: Interface = "reward") -> Rows:
-        """bank_rewards: (P, M), each 0 or 1. Raises ValueError for other values."""
+        """bank_rewards: (P, M), each 0 or 1. Raises BadReward for other values."""
         rewards = checked(bank_rewards)
         bad = np.argwhere(~np.isin(rewards, (0.0, 1.0)))
         if len(bad):
             row, column = bad[0]
-            raise ValueError(
-                f"reward {rewards[row, column]} of prompt {row}, completion {column}: binary pressure takes 0 and 1"
-            )
+            raise BadReward(rewards[row, column], int(row), int(column), "0 or 1 (binary pressure)")
         total = rewards.shape[1]
         alpha = binary.DPO_ALPHA if interface == "regularization" else 0.0
         successes = rewards.sum(axis=1).astype(np.int64)
@@ -100,7 +97,7 @@ class Binary:
         logits = np.arange(-90, 90, 0.05)
         log_p, log_1mp = -binary.softplus(-logits), -binary.softplus(logits)
         n = np.arange(total + 1)[:, None]
-        posterior = softmax((n + 0.5) * log_p + (total - n + 0.5) * log_1mp, axis=1)
+        posterior, _ = tilted((n + 0.5) * log_p + (total - n + 0.5) * log_1mp)
         return posterior @ binary.solve(logits, self.k, self.beta).a
 
     def adapt(self, rewards: Floats, rows: Rows, interface: Interface = "reward") -> Adapted:

@@ -1,0 +1,18 @@
+"""Plain commands, one function each: what users call, and what the workflow runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kappo.commands.calibrate import calibrate
+from kappo.commands.output import figures, tables
+from kappo.commands.runs import compare, evaluate, select
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "calibrate": calibrate,
+    "select": select,
+    "compare": compare,
+    "evaluate": evaluate,
+    "tables": tables,
+    "figures": figures,
+}
