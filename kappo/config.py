@@ -87,6 +87,10 @@ class Bank:
 
 @dataclass(frozen=True)
 class Train:
+    """fixed_length: rollouts go on past the end of sequence to max_new_tokens, and all tokens count in log-likelihoods;
+    the reward still reads up to the first end of sequence.
+    """
+
     steps: int = within(100, at_least=1)
     prompts_per_step: int = within(128, at_least=1)
     lr: float = within(6e-4, above=0)
@@ -97,6 +101,7 @@ class Train:
     max_grad_norm: float = within(1.0, above=0)
     checkpoint_every: int = within(10, at_least=1)
     validate_every: int = within(25, at_least=1)
+    fixed_length: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,7 @@ class Config:
     validation: Plug
     method: Plug
     pressure: Plug
+    objective: Plug
     rollout: Plug
     bank: Bank
     train: Train
@@ -154,9 +160,9 @@ class Config:
 
 
 def choice_name(plug: object) -> str:
-    """A plug's name in tables and ids: its class in lower case, but `none` and `raw_reward` for those pressures."""
+    """A plug's name in tables and ids: its class in lower case, but `none`, `raw_reward`, `task_reward`."""
     name = type(plug).__name__.lower()
-    return {"nopressure": "none", "rawreward": "raw_reward"}.get(name, name)
+    return {"nopressure": "none", "rawreward": "raw_reward", "taskreward": "task_reward"}.get(name, name)
 
 
 def plain(value: Any) -> Any:
@@ -289,7 +295,9 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
     samples, rollout = c.eval.samples_per_problem, typing.cast(Any, c.rollout)
     pressure, method = typing.cast(Any, c.pressure), typing.cast(Any, c.method)
     supported = getattr(method, "pressures", ())
-    name = choice_name(pressure)
+    name, objective = choice_name(pressure), typing.cast(Any, c.objective)
+    aim, own_kl = choice_name(objective), getattr(method, "kl_coef", None)
+    plain_aim = aim == "tilted" and objective.alpha == 1
     return [
         (
             c.k > 1 and not hasattr(pressure, "k") and not hasattr(method, "k"),
@@ -323,6 +331,28 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
             and (getattr(pressure, "zero", "paper"), getattr(pressure, "estimator", "plug_in")) != ("paper", "plug_in"),
             f"pressure.zero, pressure.estimator with {choice_name(method)} on the regularization side: they speak of "
             "a_k, which that side does not use; set pressure.zero=paper pressure.estimator=plug_in",
+        ),
+        (
+            getattr(pressure, "estimator", "") == "online" and method.source != "policy",
+            f"pressure.estimator = online with method = {choice_name(method)}, which samples nothing: set plug_in",
+        ),
+        (
+            not plain_aim and own_kl is None,
+            f"objective = {aim} with method = {choice_name(method)}: only methods with a KL term of their own take it; "
+            "set method=rloo or reinforce, or objective=tilted objective.alpha=1",
+        ),
+        (
+            own_kl is not None and own_kl != objective.kl_coef,
+            f"method.kl_coef = {own_kl} with objective = {aim}, whose kl_coef = {objective.kl_coef}: set "
+            "objective.kl_coef, the method's follows",
+        ),
+        (
+            not plain_aim and method.interface == "regularization",
+            f"objective = {aim} with method.interface = regularization: set method.interface=reward",
+        ),
+        (
+            c.k > 1 and not objective.uses_task,
+            f"k = {c.k} with objective = {aim}: it does not use the task's reward; set k=1",
         ),
         (
             max(c.eval.k, default=0) > samples,

@@ -48,6 +48,7 @@ def run_place(c: Config) -> Place:
     }
     slice = {
         "method": plain(method),
+        "objective": plain(c.objective),
         "train": plain(c.train),
         "seed": c.seed,
         "rollout": plain(c.rollout),

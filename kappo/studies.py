@@ -17,7 +17,7 @@ from kappo.places import Cell, cell, evaluation_place
 from kappo.records import canonical, read_json, sha256, write_if_changed
 from kappo.study_file import NEEDS_TRAIN, NEEDS_VALIDATION, Arm, Study
 
-CHANGES_ARMS = {"method", "pressure", "k", "grid", "data.test"}
+CHANGES_ARMS = {"method", "pressure", "objective", "k", "grid", "data.test"}
 """With one of these overridden, claims about what the study's file has are `not in this run`."""
 
 TRAIN = "training_problems"
@@ -127,8 +127,8 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     for replicate in study.replicates:
         fixed = {"study": study.name, "replicate": replicate}
         for point in study_file.points(study.grid):
-            named = [f"{key}={point[key]}" for key in ("method", "pressure") if key in point]
-            kept = {k: v for k, v in point.items() if k not in given | {"method", "pressure", "arm"}}
+            named = [f"{key}={point[key]}" for key in study_file.CHOICES if key in point]
+            kept = {k: v for k, v in point.items() if k not in given | {*study_file.CHOICES, "arm"}}
             config = compose([*_unless(given, named + train), *rest], {**settings, **kept, **fixed})
             cells.append(cell(config, study_file.arm_text(point)))
         for test in study.data.test:

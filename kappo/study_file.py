@@ -11,8 +11,11 @@ from typing import Any, Literal
 from kappo.config import Bank, within
 from kappo.errors import UserError, near_misses
 
-VARIED = ("method", "pressure", "k", "beta", "lr", "arm", "train")
+VARIED = ("method", "pressure", "objective", "k", "beta", "lr", "arm", "train")
 """What a grid entry may set, these and settings below them: all else is the same for all runs of a study."""
+
+CHOICES = ("method", "pressure", "objective")
+"""Of these, the ones whose value is a file of conf/."""
 
 RESERVED = ("models", "banks", "calibration", "runs", "evaluations", "benchmarks", "cells")
 """Folders of results/ that studies share."""
@@ -180,7 +183,7 @@ def points(grid: Sequence[Any]) -> list[dict[str, Any]]:
         if odd:
             raise UserError(
                 f"grid[{i}] sets {odd[0]!r}: {near_misses(str(odd[0]), VARIED)}; runs may differ in these and in "
-                "settings below method, pressure and train; what all runs share stands in `settings`"
+                "settings below method, pressure, objective and train; what all runs share stands in `settings`"
             )
         empty = [key for key, value in entry.items() if value == []]
         if empty:

@@ -18,7 +18,12 @@ CHOICES = [(group, choice) for group in groups() if group != "study" for choice 
 
 @pytest.mark.parametrize(("group", "choice"), CHOICES)
 def test_every_choice_composes(group, choice):
-    needed = {"pkpo": ["pressure=none", "k=2"]}
+    other = ["method=rloo", "k=1"]
+    needed = {
+        "pkpo": ["pressure=none", "k=2"],
+        "qrpo": ["pressure=winrate"],
+        **dict.fromkeys(("task_reward", "tempered", "sharpening"), other),
+    }
     config = compose.compose([f"{group}={choice}", *needed.get(choice, [])])
     assert isinstance(config, Config)
     assert compose.check(plain(config)) == config

@@ -22,19 +22,30 @@ class Binary:
     beta / a_k with p_ref = N / (M + 0.5) and a cap of 2 (eq. 149).
 
     estimator: how a_k comes from N. `plug_in`: a_k(N / M) (the paper's); `posterior`: the mean of a_k(p) over the
-    posterior of p_ref under Jeffreys' prior, which has lower risk (theory/finite_bank.py). Reward side only.
+    posterior of p_ref under Jeffreys' prior, which has lower risk (theory/finite_bank.py); `online`: in training
+    k (1 - p)^(k-1) of the policy's running success rate p (pressure/online.py), the table being the plug-in's. Reward
+    side only.
     zero: what a prompt without a success in the bank gets. `paper`: what the estimator gives, a_k = k with the plug-in
     (eq. 148); `posterior`: the posterior's mean; `drop`: a_k = 0, so that the prompt keeps the reference. Reward side
     only.
     assign: controls. `own`: each prompt its coefficient; `mean`: all prompts the mean one; `permuted`: coefficients
     dealt out at random.
+    memory: of estimator `online`, how many completions back the running rate remembers.
     """
 
     k: int = within(1, at_least=1, at_most=1000)
     beta: float = within(0.1, at_least=1e-6, at_most=100)
-    estimator: Literal["plug_in", "posterior"] = "plug_in"
+    estimator: Literal["plug_in", "posterior", "online"] = "plug_in"
     zero: Literal["paper", "posterior", "drop"] = "paper"
     assign: Literal["own", "mean", "permuted"] = "own"
+    memory: float = within(8.0, above=0)
+
+    def __post_init__(self) -> None:
+        if self.estimator == "online" and (self.zero, self.assign) != ("paper", "own"):
+            raise ValueError(
+                f"zero = {self.zero!r}, assign = {self.assign!r} with estimator = 'online', whose a_k is the policy's: "
+                "set zero=paper assign=own"
+            )
 
     def fit(self, bank_rewards: Floats, interface: Interface = "reward") -> Rows:
         """bank_rewards: (P, M), each 0 or 1. Raises BadReward for other values."""
@@ -61,7 +72,7 @@ class Binary:
 
     def _controlled(self, rows: Rows, interface: Interface) -> Rows:
         """Coefficients by `estimator`, `zero` and `assign`; p_star and log_z follow from them."""
-        if (self.estimator, self.zero, self.assign) == ("plug_in", "paper", "own"):
+        if self.estimator != "posterior" and (self.zero, self.assign) == ("paper", "own"):
             return rows
         if interface == "regularization":
             if self.zero != "paper" or self.estimator != "plug_in":
@@ -71,7 +82,7 @@ class Binary:
                 )
             paired = (rows.successes > 0) & (rows.successes < rows.rewards.shape[1])
             beta_eff = _assigned(rows.beta_eff, self.assign, paired)
-            return self._with(rows, self.beta / beta_eff, beta_eff)
+            return self.with_coefficients(rows, self.beta / beta_eff, beta_eff)
         total, none = rows.rewards.shape[1], rows.successes == 0
         posterior = self._posterior_means(total) if "posterior" in (self.estimator, self.zero) else np.zeros(total + 1)
         a = posterior[rows.successes] if self.estimator == "posterior" else rows.a
@@ -79,9 +90,9 @@ class Binary:
             a = np.where(none, 0.0 if self.zero == "drop" else posterior[0], a)
         a = _assigned(a, self.assign, np.ones(len(a), dtype=bool))
         with np.errstate(divide="ignore"):
-            return self._with(rows, a, self.beta / a)
+            return self.with_coefficients(rows, a, self.beta / a)
 
-    def _with(self, rows: Rows, a: Floats, beta_eff: Floats) -> Rows:
+    def with_coefficients(self, rows: Rows, a: Floats, beta_eff: Floats) -> Rows:
         """Other coefficients, and the optimum that goes with them: logit p* = logit q + a / beta (eq. 4)."""
         delta = a / self.beta
         p_star = np.exp(-binary.softplus(-binary.logit(rows.q) - delta))

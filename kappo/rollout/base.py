@@ -19,12 +19,16 @@ class Prompt:
 
 @dataclass(frozen=True)
 class SamplingSpec:
-    """n completions a prompt, numbered from first_sample; seed and stream name the noise."""
+    """n completions a prompt, numbered from first_sample; seed and stream name the noise.
+
+    fixed_length: sampling goes on past the end of sequence to max_new_tokens; the text still ends there.
+    """
 
     n: int
     seed: int
     stream: str
     first_sample: int = 0
+    fixed_length: bool = False
 
 
 class RolloutEngine(Protocol):

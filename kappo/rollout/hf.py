@@ -7,7 +7,7 @@ sample, position) alone. Rows that finish leave the batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class HFEngine:
                 )
         found: list[Completion] = []
         for group, n, first in self._batches(prompts, spec):
-            found += self._batch(model, tokenizer, version, group, SamplingSpec(n, spec.seed, spec.stream, first))
+            found += self._batch(model, tokenizer, version, group, replace(spec, n=n, first_sample=first))
         order = {prompt.id: i for i, prompt in enumerate(prompts)}
         found.sort(key=lambda c: (order[c.prompt_id], c.sample))
         return found
@@ -87,8 +87,9 @@ class HFEngine:
                 drawn, chosen = _draw(logits / self.temperature, noise[step, alive])
                 live = alive[running]
                 tokens[live, step], logprobs[live, step] = drawn[running], chosen[running]
-                lengths[alive[running & (drawn == eos)]] = step + 1
-                running = running & (drawn != eos)
+                lengths[alive[running & (drawn == eos) & (lengths[alive] == steps)]] = step + 1
+                if not spec.fixed_length:
+                    running = running & (drawn != eos)
                 left = int(running.sum())
                 if left == 0 or step + 1 == steps:
                     break
@@ -109,15 +110,16 @@ class HFEngine:
                 ).logits[:, -1]
 
         ids, values, ends = tokens.tolist(), logprobs.tolist(), lengths.tolist()
-        cut = [row[:end] for row, end in zip(ids, ends, strict=True)]
-        texts = tokenizer.batch_decode(cut, skip_special_tokens=True)
+        read = [row[:end] for row, end in zip(ids, ends, strict=True)]
+        texts = tokenizer.batch_decode(read, skip_special_tokens=True)
+        sizes = [steps] * rows if spec.fixed_length else ends
         return [
             Completion(
                 prompts[i // spec.n].id,
                 int(samples[i]),
-                cut[i],
-                values[i][: ends[i]],
-                "stop" if cut[i][-1] == eos else "length",
+                ids[i][: sizes[i]],
+                values[i][: sizes[i]],
+                "stop" if read[i][-1] == eos else "length",
                 texts[i],
                 version,
             )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kappo.errors import UserError
 from kappo.models import WEIGHTS, save_model, save_tensors, tied
+from kappo.pressure.base import Floats
 from kappo.records import read_json, sha256, write_json
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 STATE = "state.json"
 OPTIMIZER = "optimizer.safetensors"
+CARRIED = "carried/"
+"""How carried arrays are named beside the optimizer's state."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +35,23 @@ def folder_name(step: int) -> str:
     return f"step-{step:06d}"
 
 
-def save(run: Path, learner: Learner, tokenizer: Any, state: State, keep: list[int]) -> None:
+def save(
+    run: Path, learner: Learner, tokenizer: Any, state: State, keep: list[int], carried: Mapping[str, Floats]
+) -> None:
     """Write a checkpoint, commit it by its state.json, then drop those before it that are not in `keep`.
 
-    Kept ones lose their optimizer state: a run resumes from its latest checkpoint only.
+    carried: arrays, besides weights and optimizer, that a resumed run needs. Kept checkpoints lose their optimizer
+    state: a run resumes from its latest one only.
     """
+    import torch
+
     from kappo.training.learner import optimizer_tensors
 
     folder = run / folder_name(state.step)
     shutil.rmtree(folder, ignore_errors=True)
     save_model(learner.model, tokenizer, folder)
-    save_tensors(optimizer_tensors(learner), folder / OPTIMIZER)
+    more = {f"{CARRIED}{name}": torch.from_numpy(values.copy()) for name, values in carried.items()}
+    save_tensors({**optimizer_tensors(learner), **more}, folder / OPTIMIZER)
     hashes = {name: sha256(folder / name) for name in (WEIGHTS, OPTIMIZER)}
     write_json(folder / STATE, {**vars(state), "files": hashes})
     for old in sorted(run.glob("step-*")):
@@ -75,8 +84,11 @@ def _state(folder: Path, files: Sequence[str]) -> State | None:
         return None
 
 
-def restore(run: Path, learner: Learner, state: State) -> None:
-    """Load the state's weights and optimizer into the learner. Raises UserError when a file is damaged."""
+def restore(run: Path, learner: Learner, state: State, carried: Mapping[str, Floats]) -> None:
+    """Load the state's weights and optimizer into the learner, and the carried arrays in place.
+
+    Raises UserError when a file is damaged.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -92,3 +104,5 @@ def restore(run: Path, learner: Learner, state: State) -> None:
         raise UserError(f"checkpoint {folder} lacks {sorted(missing)[0]}: delete that folder and run again")
     learner.model.load_state_dict(weights, strict=False)
     restore_optimizer(learner, optimizer)
+    for name, values in carried.items():
+        values[...] = optimizer[f"{CARRIED}{name}"].numpy()

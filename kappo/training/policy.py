@@ -10,7 +10,9 @@ from kappo import streams
 from kappo.config import Config
 from kappo.logprobs import pack
 from kappo.methods.base import Batch, Method
+from kappo.methods.objectives import Objective
 from kappo.pressure.base import Pressure, Rows
+from kappo.pressure.online import OnlineRate
 from kappo.records import Completion, Grade
 from kappo.reference import prompts_of, rollout
 from kappo.rewards.base import check_failed_share, failed_share
@@ -34,8 +36,15 @@ class PolicySource:
         self.data = cast(Any, config.data)
         self.method = cast(Method, config.method)
         self.pressure = cast(Pressure, config.pressure)
+        self.objective = cast(Objective, config.objective)
+        self.online = OnlineRate.of(config.pressure, rows)
         self.engine = cast(RolloutEngine, config.rollout)
         self.problems = self.data.load(config.replicate)
+
+    @property
+    def carried(self) -> dict[str, np.ndarray]:
+        """What a resumed run must find again, updated in place."""
+        return {"rate": self.online.rate} if self.online else {}
 
     def __call__(self, step: int) -> tuple[Units, dict[str, float]]:
         config, n = self.config, self.method.samples_per_prompt
@@ -43,7 +52,8 @@ class PolicySource:
         picks = streams.batch_indices(config.seed, order, len(self.problems), config.train.prompts_per_step, step)
         drawn = [self.problems[i] for i in picks]
         self.engine.load(self.model, self.tokenizer, step)
-        spec = SamplingSpec(n, config.seed, f"train/r{config.replicate}/{step}")
+        stream = f"train/r{config.replicate}/{step}"
+        spec = SamplingSpec(n, config.seed, stream, fixed_length=config.train.fixed_length)
         graded = rollout(self.engine, self.data.reward, drawn, self.tokenizer, spec)
         stale = [c.weight_version for c, _ in graded if c.weight_version != step]
         if stale:
@@ -56,12 +66,16 @@ class PolicySource:
         sequences = pack([p.token_ids for p in prompts for _ in range(n)], tokens, self.tokenizer.pad_token_id)
         mask = sequences.mask.numpy().astype(np.float64)
         behaviour = padded([c.logprobs for c, _ in graded], mask.shape)
-        scored = "ref_logprobs" in self.method.needs or (step + 1) % config.train.checkpoint_every == 0
+        used = "ref_logprobs" in self.method.needs or self.objective.needs_reference
+        scored = used or (step + 1) % config.train.checkpoint_every == 0
         values = self.reference.score(prompts, [c for c, _ in graded]) if scored else [[] for _ in graded]
         reference = padded(values, mask.shape)
         rewards = np.array([g.score for _, g in graded]).reshape(len(drawn), n)
         rows = self.rows.take(picks)
+        if self.online:
+            rows = self.online.renewed(rows, picks, rewards)
         adapted = self.pressure.adapt(rewards, rows, self.method.interface)
+        adapted = self.objective.apply(adapted, reference.sum(axis=1).reshape(rewards.shape))
         signal = self.method.signal(Batch(mask, reference, behaviour, adapted))
         about = self._about(graded, rewards, adapted.scale * adapted.reward)
         if scored:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any, cast
@@ -44,18 +45,20 @@ def train(config: Config, place: Place, base: Path, bank: Path, rows: Rows) -> N
         method = cast(Method, config.method)
         engine = cast(RolloutEngine, config.rollout)
         make_units: MakeUnits
+        carried: Mapping[str, np.ndarray] = {}
         if method.source == "bank":
             make_units = BankSource(config, bank, tokenizer, rows)
         else:
             reference = copy(engine)
             reference.load(load_model(base, config.runtime.threads)[0], tokenizer, 0)
-            make_units = PolicySource(config, model, reference, tokenizer, rows)
+            make_units = source = PolicySource(config, model, reference, tokenizer, rows)
+            carried = source.carried
         learner = Learner(model, config.train, engine.temperature, config.runtime.micro_batch_size)
         keep = kept_steps(config)
         tracker = Tracker.of(config, place.folder, "train", place.slice)
         per_step = config.train.prompts_per_step * method.samples_per_prompt
         loop = Loop(place.folder, config.train.steps, per_step, config.train.checkpoint_every, keep)
-        loop.run(learner, tokenizer, method, make_units, tracker, f"train {place.id}")
+        loop.run(learner, tokenizer, method, make_units, tracker, f"train {place.id}", carried)
         del learner, make_units, model
         counts = {
             "rollouts": 0 if method.source == "bank" else config.train.steps * per_step,

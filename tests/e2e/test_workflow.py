@@ -24,12 +24,13 @@ FIGURES = (
         "at_k_grpo",
         "at_k_pkpo",
         "at_k_rloo",
+        "at_k_qrpo",
         "agreement",
         "agreement_validation",
         "pressure",
         "gain",
         "prediction",
-        *("training_apo", "training_dpo", "training_grpo", "training_pkpo", "training_rloo"),
+        *("training_apo", "training_dpo", "training_grpo", "training_pkpo", "training_rloo", "training_qrpo"),
         "rollouts",
     ),
     "frontier",
@@ -56,13 +57,17 @@ def test_figures_table_and_summary(finished: Path) -> None:
             assert (study / "figures" / f"{name}.{kind}").read_bytes().startswith(magic)
     with open(study / "tables" / "at_k.csv", newline="") as handle:
         rows = list(csv.DictReader(handle))
-    arms = {("base", "0"), ("apo", "1"), ("apo", "4"), ("dpo", "2"), ("grpo", "2"), ("pkpo", "2"), ("rloo", "2")}
-    assert {(r["split"], r["method"], r["k"]) for r in rows} == {
+    arms = {
+        *(("base", "0", ""), ("apo", "1", ""), ("apo", "2", "online"), ("apo", "4", ""), ("dpo", "2", "")),
+        *(("grpo", "2", "lr 0.0006"), ("pkpo", "2", ""), ("qrpo", "2", ""), ("rloo", "2", "")),
+        *(("rloo", "1", "tempered"), ("rloo", "1", "sharpening")),
+    }
+    assert {(r["split"], r["method"], r["k"], r["arm"]) for r in rows} == {
         (split, *arm) for split in ("id", "hard", "validation") for arm in arms
     }
     assert all(float(r["low"]) <= float(r["mean"]) <= float(r["high"]) for r in rows)
     sampled = {(r["method"], r["rollouts"], r["bank_rollouts"]) for r in rows if r["method"] != "base"}
-    bank = {("apo", "96"), ("dpo", "0"), ("grpo", "192"), ("rloo", "192")}
+    bank = {("apo", "96"), ("dpo", "0"), ("grpo", "192"), ("qrpo", "0"), ("rloo", "192")}
     assert sampled == {*((*run, "256") for run in bank), ("pkpo", "192", "0")}
     with open(study / "tables" / "claims.csv", newline="") as handle:
         claimed = list(csv.DictReader(handle))
@@ -80,7 +85,7 @@ def test_every_stage_leaves_metrics_manifest_and_wandb_run(finished: Path) -> No
     folders = [
         p for kind in ("models", "banks", "calibration", "runs", "evaluations") for p in (results / kind).iterdir()
     ]
-    assert len(folders) == 1 + 1 + 6 + 6 + 28
+    assert len(folders) == 1 + 1 + 8 + 10 + 44
     for folder in folders:
         manifest = json.loads((folder / "manifest.json").read_text())
         assert manifest["id"] == folder.name

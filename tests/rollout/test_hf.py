@@ -60,6 +60,20 @@ def test_order_and_labels(engine):
     assert {c.weight_version for c in completions} == {7}
 
 
+def test_fixed_length_goes_on_past_the_end_and_reads_up_to_it(engine, model, tokenizer):
+    """Up to the end of sequence the tokens are those of ordinary sampling: the noise is a function of position."""
+    short = engine().generate(PROMPTS, spec(n=40))
+    long = engine().generate(PROMPTS, SamplingSpec(40, 0, "s", fixed_length=True))
+    eos, ids = tokenizer.eos_token_id, {p.id: p.token_ids for p in PROMPTS}
+    assert {c.finish_reason for c in short} == {"stop", "length"}
+    for one, other in zip(short, long, strict=True):
+        assert len(other.token_ids) == len(other.logprobs) == 8
+        assert other.token_ids[: len(one.token_ids)] == one.token_ids
+        assert (other.text, other.finish_reason) == (one.text, one.finish_reason)
+        np.testing.assert_allclose(other.logprobs, plain(model, ids[other.prompt_id], other.token_ids), atol=1e-5)
+    assert any(eos in c.token_ids[:-1] for c in long)
+
+
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 def test_completions_do_not_depend_on_the_batch(engine, batch_size):
     want = engine().generate(PROMPTS, spec())

@@ -215,10 +215,13 @@ def test_restored_run_goes_on_bit_by_bit(trainable, tokenizer, tmp_path):
     for step in range(2):
         broken.step(units(step), SFT(), step)
     state = checkpoint.State(2, 12, 345)
-    checkpoint.save(tmp_path, broken, tokenizer, state, [])
+    rate = np.linspace(0, 1, 5)
+    checkpoint.save(tmp_path, broken, tokenizer, state, [], {"rate": rate})
     resumed = learner(trainable(), weight_decay=0.1)
     assert checkpoint.latest(tmp_path) == state
-    checkpoint.restore(tmp_path, resumed, state)
+    carried = np.zeros(5)
+    checkpoint.restore(tmp_path, resumed, state, {"rate": carried})
+    np.testing.assert_array_equal(carried, rate)
     for step in (2, 3):
         resumed.step(units(step), SFT(), step)
     assert equal(weights(straight.model), weights(resumed.model))

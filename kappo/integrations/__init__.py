@@ -1,0 +1,1 @@
+"""The coefficients in other people's trainers: one file each."""
