@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 IN_RANGE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p -c '$(IN_RANGE)' 2>/dev/null && echo $$p && break; done)
 CORES ?= 2
-STUDY ?= embedded,embedded_code
+STUDY ?= embedded,embedded_code,theory
 SEEDS ?=
 SET ?=
 TORCH_INDEX ?=
@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
-	@echo "  settings: STUDY=embedded,embedded_code  SEEDS=3 (replicates 0..2)  CORES=2  SET='train.steps=50 tracking=disabled'"
+	@echo "  settings: STUDY=embedded,theory  SEEDS=3 (replicates 0..2)  CORES=2  SET='train.steps=50 tracking=disabled'"
 	@echo "            PYTHON=python3.12  TORCH_INDEX=URL (where to take torch from, such as an index of CPU wheels)"
 
 .PHONY: setup

@@ -17,12 +17,12 @@ try:
             f"--config {sorted(unknown)[0]}=...: expected study, set or replicates"
         )
     PLANS = studies.plans(
-        str(config.get("study", "embedded,embedded_code")),
+        str(config.get("study", "embedded,embedded_code,theory")),
         overrides=studies.split_settings(str(config.get("set") or "")),
         replicates=config.get("replicates"),
     )
     for plan in reversed(PLANS.values()):  # a shared stage belongs to the first study
-        studies.write(plan)
+        plan.write()
         plan.drop_stale_marks()
 except UserError as error:
     raise WorkflowError(f"\n{error}")
@@ -51,6 +51,7 @@ include: "workflow/rules/reference.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/theory.smk"
 
 
 rule all:

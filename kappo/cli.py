@@ -21,12 +21,13 @@ Stages of one run; they take Hydra overrides such as k=4 beta=0.1, and -m for sw
   train       train one run and validate its checkpoints      kappo train -m method=apo k=1,4 train.steps=50
 
 Plain commands:
-  calibrate   a bank's rewards -> coefficients for each k and beta
+  calibrate   rewards of a bank or of any file -> coefficients for each k and beta
   select      choose each arm's configuration and checkpoint on the validation split
   compare     validation scores of tuning runs by configuration
   evaluate    sample a test set with models or runs
   tables      evaluations -> at_k.csv, claims.csv and others
   figures     tables -> PDF, PNG, CSV
+  theory      the papers' theory figures, fixed points and stated numbers
 
 `kappo VERB --help` explains a verb. A whole study: snakemake --cores 2 --config study=embedded
 """

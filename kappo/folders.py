@@ -99,8 +99,20 @@ def vouch(folder: Path, kind: str, slice: Mapping[str, Any], inputs: Sequence[Pa
     """A manifest for files that are made from files: hashes of both, and the settings used."""
     upstream = {path.name: sha256(path) for path in inputs}
     id = f"{kind}-{fingerprint([dict(slice), upstream])[:8]}"
-    hashes = {path.name: sha256(path) for path in sorted(files)}
+    hashes = {path.relative_to(folder).as_posix(): sha256(path) for path in sorted(files)}
     write_json(folder / MANIFEST, asdict(Manifest(kind, id, dict(slice), upstream, len(files), hashes)))
+
+
+def all_there(folder: Path, unchanged: bool = False) -> bool:
+    """Whether the files are there that the folder's manifest names; unchanged: with the same content."""
+    try:
+        files = read_json(folder / MANIFEST, ["files"])["files"]
+        return all(
+            (folder / name).is_file() and (not unchanged or sha256(folder / name) == digest)
+            for name, digest in files.items()
+        )
+    except (UserError, TypeError, AttributeError):
+        return False
 
 
 @contextmanager

@@ -12,13 +12,16 @@ from kappo import study_file
 from kappo.compose import choices, compose, load_study, parse_value, to_yaml
 from kappo.config import Config, build, choice_name, plain
 from kappo.errors import UserError, near_misses
-from kappo.folders import DONE, MANIFEST
+from kappo.folders import DONE, MANIFEST, all_there
 from kappo.places import Cell, cell, evaluation_place
-from kappo.records import canonical, read_json, sha256, write_if_changed
-from kappo.study_file import NEEDS_TRAIN, NEEDS_VALIDATION, Arm, Study
+from kappo.records import canonical, read_json, write_if_changed
+from kappo.study_file import NEEDS_TRAIN, NEEDS_VALIDATION, Arm, Study, TheoryStudy
 
 CHANGES_ARMS = {"method", "pressure", "objective", "k", "grid", "data.test"}
 """With one of these overridden, claims about what the study's file has are `not in this run`."""
+
+OWN = {f.name for f in fields(Study)} - {"bank", "model", "data"} | {"data.train", "data.validation", "data.test"}
+"""Settings of a study itself; all others are those of its runs."""
 
 TRAIN = "training_problems"
 """How the evaluation of the training problems is named."""
@@ -70,6 +73,19 @@ class Plan:
         slices = [self.test_slice(replicate, test) for replicate, test in self.tests]
         return [*(f"{c.run.id} {c.arm}" for c in self.cells), *(self.base(r) for r in self.study.replicates), *slices]
 
+    def write(self) -> None:
+        """Write the resolved configs that the stages read, each only when its bytes change."""
+        texts: dict[Path, Config] = {}
+        for c in self.cells:
+            for place in (c.base, c.bank, c.calibration, c.run):
+                texts.setdefault(self.cell_file(place.id), c.config)
+        for (replicate, test), config in self.tests.items():
+            texts[self.test_file(replicate, test)] = config
+        texts[self.own_file("study.yaml")] = self.cells[0].config
+        for path, config in texts.items():
+            write_if_changed(path, to_yaml(config))
+        write_if_changed(self.own_file("claims.json"), canonical(plain(self.study.claims)))
+
     def drop_stale_marks(self) -> None:
         """Unlink the marks of what is gone, so that the workflow makes it again: index files, tables and figures with
         all that comes from them. A run's folder may go once it is evaluated.
@@ -84,25 +100,69 @@ class Plan:
                 index.unlink()
             stale = stale or not index.is_file()
         for made in (self.folder / "tables", self.folder / "figures"):
-            stale = stale or not _all_there(made, unchanged=True)
+            stale = stale or not all_there(made, unchanged=True)
             if stale:
                 (made / MANIFEST).unlink(missing_ok=True)
 
 
-def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None) -> Plan:
+@dataclass(frozen=True)
+class TheoryPlan:
+    """The theory study, resolved: one job that needs no language model."""
+
+    study: TheoryStudy
+    results: Path
+    cells: tuple[Cell, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return self.results / self.study.name
+
+    @property
+    def target(self) -> Path:
+        return self.folder / MANIFEST
+
+    def arguments(self) -> str:
+        """What `kappo theory` is called with."""
+        theory = self.study.theory
+        k, beta = ",".join(map(str, theory.k)), ",".join(map(str, theory.beta))
+        return f"--k {k} --beta {beta} --samples-per-prompt {theory.samples_per_prompt}"
+
+    def write(self) -> None:
+        """Nothing: its job takes its settings as arguments."""
+
+    def drop_stale_marks(self) -> None:
+        if not all_there(self.folder, unchanged=True):
+            self.target.unlink(missing_ok=True)
+
+
+def theory_plan(node: dict[str, Any], overrides: Sequence[str]) -> TheoryPlan:
+    """overrides: of `theory.*`; those of training are checked, and change nothing but paths.results."""
+    rest = []
+    for text in overrides:
+        if _key(text).split(".")[0] == "theory":
+            node["theory"][_key(text).removeprefix("theory.")] = parse_value(text)
+        elif _key(text).split(".")[0] not in OWN:
+            rest.append(text)
+    study: TheoryStudy = build(TheoryStudy, node)
+    study_file.check_name(study.name)
+    return TheoryPlan(study, Path(compose(rest).paths.results))
+
+
+def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None) -> Plan | TheoryPlan:
     """Resolve a study into its cells.
 
     overrides: Hydra overrides for every cell; those of a study's own settings (`replicates`, `data.test`, ...) change
     the study. replicates: run replicates 0 .. n - 1 instead of the study's list.
     """
-    own = {f.name for f in fields(Study)} - {"bank", "model", "data"} | {"data.train", "data.validation", "data.test"}
     if name not in choices("study"):
         raise UserError(f"study = {name!r}: no file conf/study/{name}.yaml; {near_misses(name, choices('study'))}")
     node = load_study(name)
+    if "theory" in node:
+        return theory_plan(node, overrides)
     rest = []
     for text in overrides:
         key = _key(text)
-        if key in own:
+        if key in OWN:
             target, parts = node, key.split(".")
             for part in parts[:-1]:
                 target = target[part]
@@ -149,7 +209,7 @@ def plan(name: str, overrides: Sequence[str] = (), replicates: int | None = None
     return Plan(study, Path(cells[0].config.paths.results), list(unique.values()), tests)
 
 
-def plans(names: str, overrides: Sequence[str] = (), replicates: int | None = None) -> dict[str, Plan]:
+def plans(names: str, overrides: Sequence[str] = (), replicates: int | None = None) -> dict[str, Plan | TheoryPlan]:
     """The plans of several studies, by name; names: with commas between them. Raises UserError as `plan` does."""
     made = [plan(name, overrides, replicates) for name in names.split(",")]
     found = {p.study.name: p for p in made}
@@ -158,7 +218,7 @@ def plans(names: str, overrides: Sequence[str] = (), replicates: int | None = No
     return found
 
 
-def find(plans: Sequence[Plan], kind: Literal["base", "bank", "calibration", "run"], id: str) -> Cell:
+def find(plans: Sequence[Plan | TheoryPlan], kind: Literal["base", "bank", "calibration", "run"], id: str) -> Cell:
     """The first cell of any of the studies that uses this stage."""
     return next(c for p in plans for c in p.cells if getattr(c, kind).id == id)
 
@@ -213,20 +273,8 @@ def _check_claims(study: Study, cells: Sequence[Cell], tests: Mapping[tuple[int,
 
 def _evaluated(index: Path) -> bool:
     try:
-        return all(_all_there(index.parent / entry["folder"]) for entry in read_json(index))
+        return all(all_there(index.parent / entry["folder"]) for entry in read_json(index))
     except (UserError, KeyError, TypeError):
-        return False
-
-
-def _all_there(folder: Path, unchanged: bool = False) -> bool:
-    """Whether the files are there that the folder's manifest names; unchanged: with the same content."""
-    try:
-        files = read_json(folder / MANIFEST, ["files"])["files"]
-        return all(
-            (folder / name).is_file() and (not unchanged or sha256(folder / name) == digest)
-            for name, digest in files.items()
-        )
-    except (UserError, TypeError, AttributeError):
         return False
 
 
@@ -246,17 +294,3 @@ def _key(override: str) -> str:
 
 def _unless(given: set[str], choices: list[str]) -> list[str]:
     return [choice for choice in choices if _key(choice) not in given]
-
-
-def write(plan: Plan) -> None:
-    """Write the resolved configs that the stages read, each only when its bytes change."""
-    texts: dict[Path, Config] = {}
-    for c in plan.cells:
-        for place in (c.base, c.bank, c.calibration, c.run):
-            texts.setdefault(plan.cell_file(place.id), c.config)
-    for (replicate, test), config in plan.tests.items():
-        texts[plan.test_file(replicate, test)] = config
-    texts[plan.own_file("study.yaml")] = plan.cells[0].config
-    for path, config in texts.items():
-        write_if_changed(path, to_yaml(config))
-    write_if_changed(plan.own_file("claims.json"), canonical(plain(plan.study.claims)))

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from kappo.config import Bank, within
 from kappo.errors import UserError, near_misses
@@ -105,6 +105,17 @@ class Theory:
 
 
 @dataclass(frozen=True)
+class TheoryStudy:
+    """A study file that has `theory`: figures and tables of the papers' mathematics."""
+
+    name: str
+    theory: Theory
+
+    figures: ClassVar[tuple[str, ...]] = ("optimum", "finite bank", "sharpening", "fixed points")
+    tunes: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
 class Study:
     """A study file.
 
@@ -142,10 +153,15 @@ def check(study: Study) -> None:
         raise UserError("figures = []: expected at least one, such as [at_k]")
     if len(set(study.figures)) < len(study.figures) or ("tuning" in study.figures and not study.tunes):
         raise UserError(f"figures = {study.figures}: expected each once, and tuning by itself")
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", study.name):
-        raise UserError(f"name = {study.name!r}: expected letters, digits, '_', '-' and '.': it names a folder")
-    if study.name in RESERVED:
-        raise UserError(f"name = {study.name!r}: results/{study.name}/ is shared by all studies; choose another name")
+    check_name(study.name)
+
+
+def check_name(name: str) -> None:
+    """Raises UserError unless results/NAME/ can be the study's own."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise UserError(f"name = {name!r}: expected letters, digits, '_', '-' and '.': it names a folder")
+    if name in RESERVED:
+        raise UserError(f"name = {name!r}: results/{name}/ is shared by all studies; choose another name")
 
 
 def first_replicates(count: Any) -> list[int]:

@@ -334,7 +334,7 @@ def test_local_conf_is_searched_first(tmp_path, monkeypatch):
 
 def test_resolved_configs_are_written_once(tmp_path):
     found = plan("embedded", [f"paths.results={tmp_path}"])
-    studies.write(found)
+    found.write()
     files = {
         path: path.stat().st_mtime_ns
         for path in [*(tmp_path / "cells").iterdir(), *(tmp_path / "embedded" / "cells").iterdir()]
@@ -342,7 +342,7 @@ def test_resolved_configs_are_written_once(tmp_path):
     assert {found.cell_file(c.run.id) for c in found.cells} <= set(files)
     for c in found.cells:
         assert compose.check(OmegaConf.to_container(OmegaConf.load(found.cell_file(c.run.id)))) == c.config
-    studies.write(found)
+    found.write()
     assert {path: path.stat().st_mtime_ns for path in files} == files
 
 

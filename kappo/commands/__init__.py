@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kappo.commands.calibrate import calibrate
 from kappo.commands.output import figures, tables
 from kappo.commands.runs import compare, evaluate, select
+from kappo.commands.theory import theory
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "calibrate": calibrate,
@@ -15,4 +16,5 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "evaluate": evaluate,
     "tables": tables,
     "figures": figures,
+    "theory": theory,
 }

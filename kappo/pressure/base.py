@@ -57,7 +57,8 @@ class Adapted:
 
 
 class Pressure(Protocol):
-    beta: float
+    @property
+    def beta(self) -> float: ...
 
     def fit(self, bank_rewards: Floats, interface: Interface) -> Rows: ...
 
