@@ -22,7 +22,7 @@ def test_at_k_1_it_is_the_papers_loss():
     batch = Batch(np.ones((5, 3)), reference, reference, adapted)
     signal = {name: torch.tensor(np.array(value)) for name, value in method.signal(batch).items()}
     got = method.loss(torch.tensor(logprobs), torch.ones(5, 3, dtype=torch.float64), signal)
-    quantile = (BANK <= rewards).mean(axis=1)
+    quantile = (rewards >= BANK).mean(axis=1)
     log_z = np.log(beta * np.expm1(1 / beta))
     ratio = (logprobs - reference).sum(axis=1)
     np.testing.assert_allclose(got, (quantile - beta * log_z - beta * ratio) ** 2, rtol=1e-12)
