@@ -100,7 +100,7 @@ def four_objectives_rows(settings: Theory) -> list[Row]:
     for points in zip(*(_path(prompt) for prompt in PROMPTS), strict=True):
         alpha, beta = points[0][:2]
         value = float(np.mean([entropy(pi) for *_, pi in points]))
-        made.append(_row("entropy", "mean", "tempered" if beta == np.inf else "tilted", alpha, beta, beta, value)))
+        made.append(_row("entropy", "mean", "tempered" if beta == np.inf else "tilted", alpha, beta, beta, value))
     return made
 
 
