@@ -47,6 +47,10 @@ PYTHON = shlex.quote(sys.executable)
 KAPPO = f"exec {PYTHON} -m kappo"  # exec: a job sees its workflow end, and ends too
 
 
+wildcard_constraints:
+    study="[^/]+",
+
+
 include: "workflow/rules/reference.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"

@@ -21,12 +21,13 @@ from kappo import studies  # noqa: E402
 from kappo.errors import UserError  # noqa: E402
 from kappo.folders import acquire  # noqa: E402
 
+DEFAULT = "embedded,embedded_code,theory"
 NOTHING = "Nothing to be done"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="workflow/run.py", description=__doc__.splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--study", default="embedded,embedded_code,theory", help="files of conf/study/, with commas between")
+    parser.add_argument("--study", default=DEFAULT, help=f"files of conf/study/, with commas between ({DEFAULT})")
     parser.add_argument("--replicates", type=int, help="run replicates 0 .. N - 1 (default: the study's own list)")
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="jobs at a time, at least 1")
     parser.add_argument("--set", default="", help="overrides, such as 'train.steps=50 tracking=disabled'")

@@ -14,7 +14,7 @@ from kappo.study_file import Theory
 
 
 def theory(arguments: list[str]) -> None:
-    from kappo.figures.theory import banks, fixed_points, optimum, sharpening
+    from kappo.figures.theory import banks, estimators, fixed_points, optimum, sharpening
     from kappo.figures.theory.numbers import numbers as stated
     from kappo.figures.theory.numbers import printed
     from kappo.tracking import progress
@@ -34,6 +34,7 @@ def theory(arguments: list[str]) -> None:
         banks.optimal_success,
         banks.bank_error_binary,
         banks.bank_error_winrate,
+        estimators.estimators,
         sharpening.four_objectives,
     )
     for draw in progress(drawers, "theory figures"):

@@ -78,6 +78,14 @@ def adaptive_pressure(settings: Theory, folder: Path) -> list[Path]:
     plt = style.pyplot()
     rows = adaptive_pressure_rows(settings)
     figure, axes = plt.subplots(1, 3, figsize=(style.WIDTH * 1.25, 2.2))
+    lowest = min(row["y"] for row in rows if row["panel"] != "c")
+    for axis in axes[:2]:
+        axis.set_yscale("log")
+        ticks = (0.1, 0.3, 1, 3, 10, 30)
+        axis.set_yticks(ticks, [f"{at:g}" for at in ticks])
+        axis.set_ylim(0.8 * lowest, HIGHEST)
+        axis.minorticks_off()
+        axis.set_ylabel(r"regularisation $\beta_{\mathrm{eff}}\,/\,\beta$")
     for k in settings.k:
         _plot(axes[0], [row for row in rows if row["panel"] == "a" and row["k"] == k], **look(settings.k, k))
     references = dict.fromkeys(row["reference"] for row in rows if row["panel"] != "a")
@@ -88,14 +96,6 @@ def adaptive_pressure(settings: Theory, folder: Path) -> list[Path]:
     plain = {"color": style.BASE, "linewidth": 0.9, "linestyle": "-.", "label": "$k=1$: reward as it is", "zorder": 1}
     axes[1].axhline(1, **plain)
     axes[2].plot([0, 1], [0, 1], **plain)
-    lowest = min(row["y"] for row in rows if row["panel"] != "c")
-    for axis in axes[:2]:
-        axis.set_yscale("log")
-        ticks = (0.1, 0.3, 1, 3, 10, 30)
-        axis.set_yticks(ticks, [f"{at:g}" for at in ticks])
-        axis.set_ylim(0.8 * lowest, HIGHEST)
-        axis.minorticks_off()
-        axis.set_ylabel(r"regularisation $\beta_{\mathrm{eff}}\,/\,\beta$")
     axes[0].set_xlabel(r"reference success probability $p_{\mathrm{ref}}$")
     axes[0].set_title("(a) binary rewards, pass@$k$")
     axes[1].set_xlabel("reward $r$")
