@@ -85,8 +85,8 @@ def _dispatch(arguments: list[str]) -> None:
 
 
 def _stage_verb(verb: str, rest: list[str]) -> None:
+    from kappo.combinations import check
     from kappo.compose import load
-    from kappo.config import check
 
     if rest[:1] == ["--cell"]:
         if len(rest) != 2:
@@ -114,7 +114,7 @@ def _hydra_app(verb: str, rest: list[str]) -> None:
     from omegaconf import DictConfig, OmegaConf
 
     from kappo import compose
-    from kappo.config import check
+    from kappo.combinations import check
 
     overrides = [a for a in rest if not a.startswith("-") and "=" in a]
     strange = [a for a in rest if not a.startswith("-") and "=" not in a and a not in ("job", "hydra", "all")]

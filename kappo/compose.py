@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kappo.config import Config, check, plain
+from kappo.combinations import check
+from kappo.config import Config, plain
 from kappo.errors import UserError, near_misses
 
 _NOTHING = object()

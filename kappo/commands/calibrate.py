@@ -133,8 +133,8 @@ def _pressures(a: argparse.Namespace) -> list[Pressure]:
 def _stage(a: argparse.Namespace) -> None:
     """A bank folder's coefficients, each in a folder of its own under RESULTS/calibration/."""
     from kappo import places
+    from kappo.combinations import check
     from kappo.compose import load
-    from kappo.config import check
     from kappo.tracking import Tracker, progress
 
     manifest = read_json(a.rewards / MANIFEST, ["id", "kind"])

@@ -48,8 +48,8 @@ def tables(arguments: list[str]) -> None:
 
 
 def figures(arguments: list[str]) -> None:
+    from kappo.combinations import check
     from kappo.compose import load
-    from kappo.config import check
     from kappo.figures import agreement, at_k, curves, frontier, mechanism, pressure, rollouts, training
     from kappo.figures.rows import read
     from kappo.folders import vouch

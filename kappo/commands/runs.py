@@ -57,7 +57,7 @@ def compare(arguments: list[str]) -> None:
 
 def evaluate(arguments: list[str]) -> None:
     from kappo import compose, folders, places
-    from kappo.config import check
+    from kappo.combinations import check
     from kappo.evaluation import choose, curve, interval
     from kappo.records import SAMPLES, by_prompt, read_json, read_table, write_json
 

@@ -81,6 +81,7 @@ def test_bank_errors_golden(monkeypatch):
     """At the golden records' q in place of the grid."""
     wanted = {"p*": "p_star", "a_k": "a_k", "beta_eff (relative)": "beta_eff_rel", "T / (T(1) - T(0))": "T"}
     checked = 0
+    monkeypatch.setattr(banks, "POINTS", 3)
     golden = [(i, o) for i, o in records("sensitivity") if 0.005 < i["q"] < 0.995]
     for inputs, want in golden:
         logit = np.log(inputs["q"] / (1 - inputs["q"]))

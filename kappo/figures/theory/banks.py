@@ -23,6 +23,9 @@ LINEAR = 1e-6
 EDGE = 9.2
 """Logit at which the axes of noise and bias end: q = 1e-4 and 1 - 1e-4."""
 
+POINTS = 301
+"""Of each of their curves."""
+
 Estimate = Callable[[int, int, float, Floats], finite_bank.Error]
 
 BINARY: dict[str, tuple[str, Estimate]] = {
@@ -86,7 +89,7 @@ def bank_error_winrate_rows(settings: Theory) -> list[Row]:
 
 
 def _errors(name: str, x_is: str, estimate: Estimate, settings: Theory, beta: float) -> list[Row]:
-    q = np.exp(-np.logaddexp(0.0, -np.linspace(-EDGE, EDGE, 301)))
+    q = np.exp(-np.logaddexp(0.0, -np.linspace(-EDGE, EDGE, POINTS)))
     made = []
     for k in settings.k:
         error = estimate(settings.samples_per_prompt, k, beta, q)
