@@ -55,12 +55,12 @@ def _trained() -> tuple[list[Row], list[Row]]:
     import torch
 
     from kappo.tracking import progress
-    from kappo.training import fixed_points
+    from kappo.training import fixed_points, shared_parameters
 
     torch.set_num_threads(1)
     arms = fixed_points.arms()
     rows = [row for arm in progress(arms, "fixed points") for row in fixed_points.trajectory(arm)]
-    return rows, list(fixed_points.shared_rows())
+    return rows, list(shared_parameters.rows())
 
 
 def _table(path: Path, rows: Sequence[Row]) -> Path:

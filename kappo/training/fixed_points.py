@@ -20,9 +20,10 @@ from kappo.methods.dpo import DPO
 from kappo.methods.grpo import GRPO
 from kappo.methods.objectives import Sharpening, TaskReward, Tempered, Tilted
 from kappo.methods.pkpo import PKPO
+from kappo.methods.qrpo import QRPO
 from kappo.methods.reinforce import REINFORCE
 from kappo.methods.rloo import RLOO
-from kappo.pressure.base import Pressure, Rows, tilted
+from kappo.pressure.base import Pressure, tilted
 from kappo.pressure.binary import Binary
 from kappo.pressure.none import NoPressure
 from kappo.pressure.raw_reward import RawReward
@@ -226,6 +227,14 @@ def _reward_arms() -> list[Arm]:
             random_ties,
         ),
     ]
+    for kl, where in (("k1", "reward"), ("k2", "loss")):
+        method = RLOO(2, beta, kl, where)  # type: ignore[arg-type]
+        name = f"RLOO, {kl} in {where}"
+        raw, exact = one_prompt(method, RawReward(k, beta)), one_prompt(method, WinRate(k, beta, "exact"))
+        made.append(Arm(f"{name}, raw-reward pressure", "two levels: binary", raw, best, best))
+        made.append(Arm(f"{name}, win-rate, ties at random", "exact for ties", exact, random_ties, random_ties))
+    qrpo = one_prompt(QRPO(), WinRate(k, beta, "exact"), behaviour="reference")
+    made.append(Arm("QRPO on the bank, ties at random", "exact log Z", qrpo, random_ties, random_ties))
     for how in ("inclusive", "midrank"):
         pressure = WinRate(k, beta, how)  # type: ignore[arg-type]
         bank = np.array([[0.0] * 9 + [1.0]])
@@ -254,32 +263,6 @@ def _objective_arms() -> list[Arm]:
     return made
 
 
-def shared_problems() -> dict[str, Problem]:
-    """Two prompts, q = 0.5 and 0.05, one logit shift for both, k = 4, beta = 0.1: where the two sides differ."""
-    q, k, beta = np.array([0.5, 0.05]), 4, 0.1
-    bank = np.array([[0.0] * 10 + [1.0] * 10, [0.0] * 19 + [1.0]])
-    table = Table(np.stack([1 - q, q], axis=1), np.array([[0.0, 1.0]] * 2))
-
-    def problem(method: Any, pressure: Pressure, **settings: Any) -> Problem:
-        rows: Rows = pressure.fit(bank, "reward")
-        return Problem(table, method, pressure, rows, shared=True, **settings)
-
-    pressure = Binary(k, beta)
-    return {
-        "J_4 itself (online a_k)": problem(RLOO(2, beta), pressure, online=True),
-        "reward side": problem(RLOO(2, beta), pressure),
-        "k = 1": problem(RLOO(2, beta), NoPressure(beta)),
-        "regularisation side": problem(RLOO(2, beta, interface="regularization"), pressure),
-        "DPO, labels 0.27 and 0.73": problem(DPO(LABELS), pressure),
-    }
-
-
-def objective_at_k(p: np.ndarray, q: np.ndarray, k: int, beta: float) -> float:
-    """Mean over prompts of pass@k - beta KL(p | q), two completions each (KAPPO eq. 2)."""
-    kl = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
-    return float(np.mean(1 - (1 - p) ** k - beta * kl))
-
-
 def trajectory(arm: Arm, steps: int = 300, lr: float = 0.1, every: int = 5) -> Iterator[dict[str, Any]]:
     """Rows arm, why, reaches, step, exact, sampled, expected, optimum: the arm's success probability on its way."""
     about = {"arm": arm.name, "why": arm.why, "reaches": arm.reaches}
@@ -289,17 +272,3 @@ def trajectory(arm: Arm, steps: int = 300, lr: float = 0.1, every: int = 5) -> I
         if step % every == 0 or step == steps:
             reached = {"exact": arm.problem.success(exact), "sampled": arm.problem.success(sampled)}
             yield {**about, "step": step, **{k: float(v[0]) for k, v in reached.items()}, **theory}
-
-
-def shared_rows(steps: int = 1500, lr: float = 0.1) -> Iterator[dict[str, Any]]:
-    """Rows arm, step, shift, objective: J_4 of the shared shift, and each arm's last one."""
-    problems = shared_problems()
-    q = next(iter(problems.values())).table.reference[:, 1]
-    for shift in np.arange(0, 10.51, 0.1):
-        value = objective_at_k(expit(logit(q) + shift), q, 4, 0.1)
-        yield {"arm": "J_4", "step": 0, "shift": float(shift), "objective": value}
-    for name, problem in problems.items():
-        *_, (step, parameters) = tabular.exact(problem, steps, lr)
-        shift = float(parameters[0, 1] - parameters[0, 0])
-        value = objective_at_k(problem.success(parameters), q, 4, 0.1)
-        yield {"arm": name, "step": step, "shift": shift, "objective": value}

@@ -12,7 +12,7 @@ from kappo.pressure.binary import Binary
 from kappo.pressure.raw_reward import RawReward
 from kappo.pressure.winrate import WinRate
 from kappo.theory import estimators
-from kappo.training import fixed_points, tabular
+from kappo.training import fixed_points, shared_parameters, tabular
 from kappo.training.tabular import Problem, Table
 
 ARMS = {arm.name: arm for arm in fixed_points.arms()}
@@ -118,7 +118,7 @@ SHARED = {
 
 
 def test_with_shared_parameters_the_two_sides_differ():
-    found = {row["arm"]: row for row in fixed_points.shared_rows() if row["arm"] != "J_4"}
+    found = {row["arm"]: row for row in shared_parameters.rows() if row["arm"] != "J_4"}
     assert set(found) == set(SHARED)
     for name, (objective, shift) in SHARED.items():
         assert found[name]["objective"] == pytest.approx(objective, abs=6e-5)
