@@ -83,6 +83,7 @@ def _at(problem, shift, expected):
     return parameters.requires_grad_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARMS)
 def test_sampled_gradients_reach_it_within_their_noise(name):
     arm = ARMS[name]
