@@ -16,6 +16,9 @@ Floats = NDArray[np.float64]
 NEWTON_STEPS = 64
 """Upper bound; the iteration is monotone and needs at most about 26 steps."""
 
+GRID = 128
+"""Logits at which larger arrays are solved first, to start all others close to their roots."""
+
 DPO_CAP = 2.0
 DPO_ALPHA = 0.5
 
@@ -74,24 +77,18 @@ def solve(logit_ref: ArrayLike, k: int, beta: float) -> BinaryOptimum:
     t = np.full(ref.shape, np.log(k / beta))
     if k > 1:
         inner = np.where(np.isfinite(ref), ref, 0.0)
-        shift = np.log(beta / k)
-        for _ in range(NEWTON_STEPS):
-            delta = np.exp(t)
-            logits = inner + delta
-            value = t + shift + (k - 1) * softplus(logits)
-            slope = 1.0 + (k - 1) * np.exp(-softplus(-logits)) * delta
-            step = value / slope
-            t = t - step
-            if not (np.abs(step) > 1e-16 * np.maximum(1.0, np.abs(t))).any():
-                break
+        if inner.size > 2 * GRID:
+            grid = np.linspace(inner.min(), inner.max(), GRID)
+            t = np.interp(inner, grid, _newton(grid, np.full(GRID, np.log(k / beta)), k, beta))
+        t = _newton(inner, t, k, beta)
         t = np.where(ref == np.inf, -np.inf, np.where(ref == -np.inf, np.log(k / beta), t))
     delta = np.exp(t)
     finite = np.where(np.isfinite(ref), ref, 0.0)
     logits = np.where(np.isfinite(ref), finite + delta, ref)
     with np.errstate(over="ignore", invalid="ignore"):
-        small = np.log1p(np.exp(-softplus(-finite)) * np.expm1(np.minimum(delta, 30.0)))
-        large = softplus(finite + delta) - softplus(finite)
-        inside = np.where(delta < 30.0, small, large)
+        inside = np.log1p(np.exp(-softplus(-finite)) * np.expm1(np.minimum(delta, 30.0)))
+        if (delta >= 30.0).any():
+            inside = np.where(delta < 30.0, inside, softplus(finite + delta) - softplus(finite))
     log_z = np.where(ref == np.inf, delta, np.where(ref == -np.inf, 0.0, inside))
     with np.errstate(over="ignore"):
         return BinaryOptimum(
@@ -103,6 +100,21 @@ def solve(logit_ref: ArrayLike, k: int, beta: float) -> BinaryOptimum:
             beta_eff=np.exp(-t),
             log_z=log_z,
         )
+
+
+def _newton(logits: Floats, t: Floats, k: int, beta: float) -> Floats:
+    """The root of H for each logit, from a start t; steps shrink quadratically once they are small."""
+    top, close = np.log(k / beta), False
+    for _ in range(NEWTON_STEPS):
+        delta = np.exp(t)
+        at = logits + delta
+        fails = softplus(at)
+        step = (t - top + (k - 1) * fails) / (1.0 + (k - 1) * np.exp(at - fails) * delta)
+        t = np.minimum(t - step, top)  # the root lies below; a start left of it may overshoot
+        if close:
+            break
+        close = bool((np.abs(step) <= 1e-6 * np.maximum(1.0, np.abs(t))).all())
+    return t
 
 
 def solve_counts(successes: ArrayLike, total: int, k: int, beta: float, alpha: float = 0.0) -> BinaryOptimum:

@@ -147,3 +147,15 @@ def test_nan_reference():
 def test_impossible_successes(successes):
     with pytest.raises(ValueError, match=r"whole numbers in \[0, 30\]"):
         solve_counts([3, successes], 30, 2, 0.1)
+
+
+@given(k=st.integers(1, 1000), exponent=st.floats(-6, 2), spread=st.floats(0.1, 700), seed=st.integers(0, 99))
+def test_many_at_once_are_each_alone(k, exponent, spread, seed):
+    """Large arrays start from a grid."""
+    logits = np.random.default_rng(seed).normal(scale=spread, size=700)
+    logits[:2] = -np.inf, np.inf
+    found = solve(logits, k, 10.0**exponent)
+    for at in (0, 1, 2, 3, int(np.argmin(logits[2:])) + 2, int(np.argmax(logits[2:])) + 2):
+        alone = solve(logits[at], k, 10.0**exponent)
+        np.testing.assert_allclose(found.log_a[at], alone.log_a, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found.log_1mp[at], alone.log_1mp, rtol=1e-11, atol=1e-12)
