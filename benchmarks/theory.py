@@ -71,7 +71,7 @@ def main() -> None:
             lambda: ours_of_table(4, 0.1),
             lambda: table_with_quad(4, 0.1),
             "scipy quad and brentq",
-            50.0,
+            1.0,
             n=5,
         ),
         side_by_side(

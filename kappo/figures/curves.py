@@ -13,6 +13,10 @@ from kappo.figures.rows import Arm, Row, arm_of, arms_of, methods_of
 TITLES = {"id": "in distribution", "hard": "hard", "validation": "validation (selects checkpoints)"}
 
 
+INSIDE = 4
+"""Curves whose legend still fits into a panel; that of more stands below."""
+
+
 def drawable(rows: Sequence[Row]) -> list[Row]:
     """The rows over all replicates. Raises UserError when there are none."""
     found = [row for row in rows if row["replicate"] == "all"]
@@ -27,13 +31,14 @@ def panel(axis: Any, rows: Sequence[Row], arms: Mapping[Arm, str], split: str) -
     trained = [arm for arm in arms if arm[0] != "base"]
     for arm, name in arms.items():
         line = sorted((r for r in rows if r["split"] == split and arm_of(r) == arm), key=lambda r: r["k_eval"])
-        colour, marker = style.BASE, None
+        colour, marker, dashes = style.BASE, None, "--"
         if arm in trained:
-            place = trained.index(arm)
-            colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
+            turn, place = divmod(trained.index(arm), len(style.COLOURS))
+            colour, marker = style.COLOURS[place], style.MARKERS[place]
+            dashes = ("-", ":", "-.")[turn % 3]
         ks = [row["k_eval"] for row in line]
         means, lows, highs = ([100 * row[name] for row in line] for name in ("mean", "low", "high"))
-        axis.plot(ks, means, color=colour, marker=marker, linestyle="-" if marker else "--", label=name, zorder=3)
+        axis.plot(ks, means, color=colour, marker=marker, linestyle=dashes, label=name, zorder=3)
         axis.fill_between(ks, lows, highs, color=colour, alpha=0.15, linewidth=0)
         drawn += line
     ks = sorted({row["k_eval"] for row in drawn})
@@ -62,6 +67,10 @@ def _figure(rows: Sequence[Row], method: str, stem: Path) -> list[Path]:
         axis.set_title(f"{TITLES.get(split, split)} ({count} problems)")
         axis.set_xlabel(r"$k_{\mathrm{eval}}$")
     axes[0][0].set_ylabel(f"{metric}@$k_{{\\mathrm{{eval}}}}$ (%)")
-    axes[0][-1].legend(frameon=False)
     figure.tight_layout(w_pad=1.2)
+    if len(arms) <= INSIDE:
+        axes[0][-1].legend(frameon=False)
+    else:
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=3, frameon=False)
     return style.save(figure, stem, drawn)
