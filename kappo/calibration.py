@@ -30,7 +30,15 @@ FILE = "coefficients.parquet"
 def fit(pressure: Pressure, interface: Interface, rewards: np.ndarray, where: str, ids: Sequence[str]) -> Rows:
     """`pressure.fit` whose complaints name the file and the prompt. rewards: (P, M)."""
     try:
-        return pressure.fit(rewards, interface)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = pressure.fit(rewards, interface)
+        bad = np.flatnonzero(~(np.isfinite(rows.p_star) & np.isfinite(rows.log_z)))
+        if len(bad):
+            raise UserError(
+                f"{where}: the rewards of prompt {ids[bad[0]]!r} are too large or too far apart for beta = "
+                f"{pressure.beta:g}: scale rewards and beta down together"
+            )
+        return rows
     except BadReward as bad:
         shown = f"reward {bad.value} of prompt {ids[bad.prompt]!r}, completion {bad.completion}"
         way_out = (
@@ -155,10 +163,21 @@ def by_prompt_id(path: Path | str, column: str, k: int | None = None, beta: floa
 
     k, beta: which of the file's; None where it has only one. Raises UserError when it has none or several such.
     """
-    stored = reward_table.load(Path(path))
+    stored = reward_table.load(Path(path), "prompt_id")
     missing = [name for name in ("prompt_id", column) if name not in stored.column_names]
     if missing:
         raise UserError(f"{path} has no column {missing[0]!r}: {near_misses(missing[0], stored.column_names)}")
+    kind = stored.schema.field(column).type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise UserError(f"{path}, column {column!r}: {kind}; expected numbers, such as a, beta_eff or log_z")
+    transformed = {"winrate", "raw_reward"}.intersection(
+        stored["pressure"].to_pylist() if "pressure" in stored.column_names else ()
+    )
+    if column in ("a", "beta_eff") and transformed:
+        raise UserError(
+            f"{path} is of {transformed.pop()} pressure, which transforms rewards: its {column} is the same for all "
+            "prompts; take `scores`, or at_k_reward of kappo.integrations.trl"
+        )
     wanted: Mapping[str, float | None] = {"k": k, "beta": beta}
     for name, value in wanted.items():
         if name not in stored.column_names:

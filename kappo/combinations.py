@@ -47,7 +47,7 @@ def _combinations(c: Config) -> list[tuple[bool, str]]:
         (not c.paths.results.strip(), "paths.results = '': expected a folder, such as results"),
         (
             bool(supported) and name not in supported,
-            f"pressure = {name} with method = {choice_name(method)}: this method takes {', '.join(supported)}",
+            f"pressure = {name} with method = {choice_name(method)}: set pressure={' or '.join(supported)}",
         ),
         (
             name in ("winrate", "raw_reward") and method.interface == "regularization",

@@ -101,6 +101,11 @@ def cell(config: Config, arm: str = "") -> Cell:
             f"pressure = binary with data of task {data.task}: it takes rewards of 0 and 1, these are shares; set "
             "pressure=winrate, or pressure=none at k=1"
         )
+    if data.metric != "pass" and method.interface == "regularization":
+        raise UserError(
+            f"method = {choice_name(method)} on the regularization side with data of task {data.task}: it takes "
+            "rewards of 0 and 1, these are shares; choose a method with method.interface=reward, such as apo or rloo"
+        )
     if method.source not in ("policy", "bank"):
         raise UserError(f"method = {choice_name(method)}: it learns from {method.source}; kappo train samples its own")
     bank = bank_place(config)

@@ -26,21 +26,21 @@ def read(path: Path, prompt: str, reward: str) -> Bank:
     or the beginning of several columns' names and `*` (one row a prompt). True and false count as 1 and 0. Raises
     UserError that names row, column and value for anything else.
     """
-    table = load(path)
+    table = load(path, prompt)
     columns = table.column_names
     if prompt not in columns:
         raise UserError(
             f"{path} has no column {prompt!r}: {near_misses(prompt, columns)}; name it with --prompt-column"
         )
-    ids = table[prompt]
+    ids = _ids(table[prompt], path, prompt)
     if ids.null_count:
         raise UserError(f"{path}, row {ids.is_null().to_pylist().index(True) + 1}: no {prompt}; expected a prompt's id")
     if not len(ids):
         raise UserError(f"{path} has no rows: expected one a completion, or one a prompt")
-    if ids.type == pa.string() and "" in ids.to_pylist():
+    if "" in ids.to_pylist():
         raise UserError(f"{path}, row {ids.to_pylist().index('') + 1}: {prompt} is empty; expected a prompt's id")
     coded = ids.combine_chunks().dictionary_encode()
-    names, place = [str(id) for id in coded.dictionary.to_pylist()], coded.indices.to_numpy()
+    names, place = coded.dictionary.to_pylist(), coded.indices.to_numpy()
     if reward.endswith("*"):
         meant = [name for name in columns if name.startswith(reward[:-1]) and name != prompt]
         if not meant:
@@ -67,27 +67,50 @@ def by_size(bank: Bank) -> dict[int, list[str]]:
     return found
 
 
-def load(path: Path) -> pa.Table:
-    """The file as it is. Raises UserError when it is missing, broken or of another kind."""
+def load(path: Path, prompt: str) -> pa.Table:
+    """The file as it is, the column of prompt ids as text. Raises UserError when it is missing, broken or another kind.
+
+    Ids are never guessed to be numbers, dates or nulls: "007", "1e5" and "NA" stay as they are.
+    """
     if path.suffix not in KINDS:
         raise UserError(f"{path}: expected a bank folder or a file that ends in {', '.join(KINDS)}")
     try:
         if path.suffix == ".parquet":
             from pyarrow import parquet
 
-            return parquet.ParquetFile(path).read()
+            return _distinct(parquet.ParquetFile(path).read(), path)
         if path.suffix == ".csv":
             from pyarrow import csv
 
-            return csv.read_csv(path, csv.ReadOptions(block_size=BLOCK))
+            as_text = csv.ConvertOptions(column_types={prompt: pa.string()})
+            return _distinct(csv.read_csv(path, csv.ReadOptions(block_size=BLOCK), convert_options=as_text), path)
         from pyarrow import json
 
-        return json.read_json(path, json.ReadOptions(block_size=BLOCK))
+        options = json.ReadOptions(block_size=BLOCK)
+        try:
+            text = json.ParseOptions(explicit_schema=pa.schema([(prompt, pa.string())]))
+            return json.read_json(path, options, text)
+        except pa.ArrowInvalid:  # ids may be numbers
+            return json.read_json(path, options)
     except FileNotFoundError:
         raise UserError(f"{path} is missing: expected a bank folder or a file of rewards") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{path} is no readable {path.suffix[1:]} file: {reason}") from None
+
+
+def _distinct(table: pa.Table, path: Path) -> pa.Table:
+    twice = [name for i, name in enumerate(table.column_names) if name in table.column_names[:i]]
+    if twice:
+        raise UserError(f"{path} has two columns {twice[0]!r}: rename one of them")
+    return table
+
+
+def _ids(column: pa.ChunkedArray, path: Path, name: str) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise UserError(f"{path}, column {name!r}: {column.type}; expected ids as UTF-8 text or numbers") from None
 
 
 def _numbers(column: pa.ChunkedArray, path: Path, name: str) -> NDArray[np.float64]:
@@ -96,7 +119,7 @@ def _numbers(column: pa.ChunkedArray, path: Path, name: str) -> NDArray[np.float
         column = column.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
         raise UserError(f"{path}, column {name!r}: {_bad_text(column)}; expected numbers")
-    values = column.cast(pa.float64()).to_numpy()
+    values = column.cast(pa.float64(), safe=False).to_numpy()
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         shown = column[int(bad[0])].as_py()

@@ -103,6 +103,13 @@ class Theory:
     beta: list[float] = within([0.1, 5e-4], at_least=1e-6, at_most=100)
     samples_per_prompt: int = within(30, at_least=1)
 
+    def __post_init__(self) -> None:
+        for name, values in (("k", self.k), ("beta", self.beta)):
+            if not 1 <= len(set(values)) == len(values) <= 6:
+                raise ValueError(f"{name} = {values}: expected one to six values, each once")
+        if max(self.k) == 1:
+            raise ValueError(f"k = {self.k}: expected at least one above 1")
+
 
 @dataclass(frozen=True)
 class TheoryStudy:

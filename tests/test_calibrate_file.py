@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
 from kappo.calibration import by_prompt_id
 from kappo.commands.calibrate import calibrate
@@ -121,6 +121,71 @@ def test_reading_one_of_several(tmp_path):
         by_prompt_id(output, "b", k=4)
 
 
+ODD = [
+    "007",
+    "7",
+    "1",
+    "01",
+    "1e5",
+    "true",
+    "NA",
+    "null",
+    "nan",
+    "2024-01-02T00:00:00",
+    "1" * 23,
+    "1" * 22 + "2",
+    "\u00e9, x",
+]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("source", ["csv", "jsonl", "parquet"])
+def test_ids_are_text_from_end_to_end(tmp_path, source, suffix):
+    rewards = {id: [1.0] * i + [0.0] * (len(ODD) - i) for i, id in enumerate(ODD)}
+    path = tmp_path / f"r.{source}"
+    rows = pa.table({"prompt_id": np.repeat(ODD, len(ODD)).tolist(), "reward": np.concatenate(list(rewards.values()))})
+    if source == "csv":
+        csv.write_csv(rows, path)
+    elif source == "parquet":
+        parquet.write_table(rows, path)
+    else:
+        written(path, rewards)
+    calibrate([str(path), "-o", str(tmp_path / f"c.{suffix}")])
+    found = by_prompt_id(tmp_path / f"c.{suffix}", "q")
+    assert found == pytest.approx({id: i / len(ODD) for i, id in enumerate(ODD)})
+
+
+def test_a_plot_does_not_overwrite_rewards_or_coefficients(tmp_path, monkeypatch):
+    source = tmp_path / "in.csv"
+    source.write_text("prompt_id,reward\na,1\na,0\n")
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["--plot", "in", "-o", "x.csv"], ["--plot", "x", "-o", "x.csv"], ["--plot", ""]):
+        with pytest.raises(UserError, match="--plot"):
+            calibrate(["in.csv", *arguments])
+    assert [p.name for p in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_rewards_beyond_float64_are_refused(tmp_path):
+    source = written(tmp_path / "r.jsonl", {"a": [1e308, -1e308], "b": [0.0, 1.0]})
+    with pytest.raises(UserError, match="prompt 'a'"):
+        calibrate([source, "--pressure", "raw_reward", "--k", "4", "-o", str(tmp_path / "c.csv")])
+
+
+def test_values_named_twice_count_once(tmp_path):
+    source, output = written(tmp_path / "r.jsonl", BANK), tmp_path / "c.csv"
+    calibrate([source, "--k", "4,4", "--beta", "0.1,0.10", "-o", str(output)])
+    assert len(by_prompt_id(output, "a")) == len(BANK)
+
+
+def test_coefficients_of_transformed_rewards_are_not_handed_out(tmp_path):
+    source, output = written(tmp_path / "r.jsonl", RANKED), tmp_path / "c.csv"
+    calibrate([source, "--pressure", "winrate", "-o", str(output)])
+    with pytest.raises(UserError, match="scores"):
+        by_prompt_id(output, "a")
+    with pytest.raises(UserError, match="expected numbers"):
+        by_prompt_id(output, "pressure")
+
+
 def test_the_file_of_rewards_is_not_overwritten(tmp_path):
     source = written(tmp_path / "r.jsonl", BANK)
     with pytest.raises(UserError, match="itself"):
@@ -146,4 +211,4 @@ def test_needs_numpy_scipy_and_pyarrow_only(tmp_path):
             [sys.executable, "-c", code, others, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        assert by_prompt_id(tmp_path / f"{pressure}.csv", "a")
+        assert by_prompt_id(tmp_path / f"{pressure}.csv", "q")

@@ -65,6 +65,8 @@ def test_wide_files_of_columns(tmp_path):
         ("r.jsonl", '{"prompt_id": null, "reward": 1}\n{"prompt_id": "a", "reward": 1}\n', ["row 1", "prompt_id"]),
         ("r.jsonl", '{"prompt_id": "a", "rew', ["no readable jsonl"]),
         ("r.parquet", "PAR1", ["no readable parquet"]),
+        ("r.csv", "prompt_id,reward,reward\na,1,0\n", ["two columns 'reward'"]),
+        ("r.jsonl", '{"prompt_id": {"x": 1}, "reward": 1}\n', ["expected ids"]),
         ("r.txt", "a 1", [".parquet, .csv, .jsonl"]),
     ],
 )

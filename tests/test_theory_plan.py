@@ -24,7 +24,14 @@ def test_its_own_settings_and_its_place():
 
 @pytest.mark.parametrize(
     ("override", "said"),
-    [("theory.k=[0]", "theory.k[0] = 0"), ("theory.bta=[1]", "'beta'"), ("train.stepz=1", "'train.steps'")],
+    [
+        ("theory.k=[0]", "theory.k[0] = 0"),
+        ("theory.k=[]", "k = []"),
+        ("theory.k=[2,2]", "each once"),
+        ("theory.k=[1]", "above 1"),
+        ("theory.bta=[1]", "'beta'"),
+        ("train.stepz=1", "'train.steps'"),
+    ],
 )
 def test_what_is_refused(override, said):
     with pytest.raises(UserError) as caught:

@@ -77,8 +77,7 @@ def calibrate(arguments: list[str]) -> None:
         columns = a.prompt_column, a.reward_column
     bank = reward_table.read(a.rewards / "bank.parquet" if folder else a.rewards, *columns)
     output = a.output or Path(f"{a.rewards.stem}-coefficients.csv")
-    if output.exists() and output.samefile(a.rewards):
-        raise UserError(f"-o {output} is the file of rewards itself: name another one")
+    _check_output(a, output)
     transforms = a.pressure in ("winrate", "raw_reward")
     rows = calibration.standalone(bank, _pressures(a), cast(Interface, a.interface), str(a.rewards), transforms)
     calibration.save(output, rows)
@@ -88,6 +87,22 @@ def calibrate(arguments: list[str]) -> None:
 
         print("\n".join(map(str, coefficients(rows.to_pylist(), a.plot))))
     print(output)
+
+
+def _check_output(a: argparse.Namespace, output: Path) -> None:
+    """Raises UserError, before any work, for files that cannot be written or would overwrite each other."""
+    if output.suffix not in reward_table.KINDS:
+        raise UserError(f"-o {output}: expected a name that ends in {', '.join(reward_table.KINDS)}")
+    if output.exists() and output.samefile(a.rewards):
+        raise UserError(f"-o {output} is the file of rewards itself: name another one")
+    if a.plot is None:
+        return
+    if not a.plot.name:
+        raise UserError(f"--plot {a.plot}: expected a name without ending, such as coefficients")
+    table = a.plot.with_suffix(".csv")
+    for taken in (a.rewards, output):
+        if table.absolute() == taken.absolute() or (table.exists() and taken.exists() and table.samefile(taken)):
+            raise UserError(f"--plot {a.plot} would overwrite {taken} with {table}: name another one")
 
 
 def _print_summary(rows: Any, bank: reward_table.Bank) -> None:

@@ -13,8 +13,8 @@ def command(verb: str, text: str) -> argparse.ArgumentParser:
 
 
 def numbers(kind: type, text: str, name: str) -> list[Any]:
-    """Numbers with commas between them. Raises UserError that names the option."""
+    """Numbers with commas between them, each once. Raises UserError that names the option."""
     try:
-        return [kind(part) for part in text.split(",")]
+        return list(dict.fromkeys(kind(part) for part in text.split(",")))
     except ValueError:
         raise UserError(f"{name} = {text!r}: expected numbers with commas between them, such as 1,2,4") from None

@@ -60,6 +60,8 @@ def compute_score(
         data_source=data_source, solution_str=solution_str, ground_truth=ground_truth, extra_info=extra_info, **kwargs
     )
     named = dict(result) if isinstance(result, Mapping) else {"score": result, "acc": result}
+    if not isinstance(named.get("score"), int | float):
+        raise UserError(f"score gave {result!r:.60}: expected a number, or a dict with a number under 'score'")
     raw = float(named["score"])
     info = extra_info or {}
     unscaled = [validation_splits] if isinstance(validation_splits, str) else validation_splits

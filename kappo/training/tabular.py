@@ -81,7 +81,7 @@ class Problem:
         rows = self._renewed(parameters).take(np.repeat(np.arange(prompts), count))
         adapted = self.pressure.adapt(rewards, rows, self.method.interface)
         adapted = self.objective.apply(adapted, reference.reshape(rewards.shape))
-        behaviour = own if self.behaviour == "policy" else reference
+        behaviour = own if self.behaviour == "policy" and self.method.source == "policy" else reference
         signal = self.method.signal(Batch(np.ones_like(own), reference, behaviour, adapted))
         made = {name: torch.tensor(np.array(value), dtype=torch.float64) for name, value in signal.items()}
         losses = self.method.loss(chosen, torch.ones_like(chosen), made)
@@ -95,6 +95,11 @@ class Problem:
         a = pressure.k * (1 - self.success(parameters)) ** (pressure.k - 1)
         return pressure.with_coefficients(self.rows, a, pressure.beta / a)
 
+    def _source(self, parameters: Tensor) -> Floats:
+        """Who samples: the bank is the reference's."""
+        on_policy = self.behaviour == "policy" and self.method.source == "policy"
+        return self.policy(parameters) if on_policy else self.table.reference
+
     def groups(self) -> NDArray[np.int64]:
         """All multisets of N completions, (G, N); for a method of the bank the pairs of one right and one wrong."""
         m, n = self.table.reference.shape[1], self.method.samples_per_prompt
@@ -106,7 +111,7 @@ class Problem:
         """The expected loss; the chances of the groups carry no gradient."""
         groups = self.groups()
         prompts, m = self.table.reference.shape
-        source = self.policy(parameters) if self.behaviour == "policy" else self.table.reference
+        source = self._source(parameters)
         if self.method.source == "bank" and groups.shape[1] == 2:
             weights = np.ones((prompts, 1))
         else:
@@ -118,9 +123,9 @@ class Problem:
     def sampled(self, parameters: Tensor, step: int, count: int, seed: int) -> Tensor:
         """The loss of `count` sampled groups a prompt."""
         n = self.method.samples_per_prompt
-        source = self.policy(parameters) if self.behaviour == "policy" else self.table.reference
+        source = self._source(parameters)
         u = streams.uniform(seed, "tabular", np.arange(len(source))[:, None], step, np.arange(count * n))
-        if self.method.source == "bank":
+        if self.method.source == "bank" and n == 2:
             shown = np.broadcast_to(self.table.rewards, source.shape)
             picked = cast(BankMethod, self.method).select(np.repeat(shown, count, 0), u.reshape(-1, n))
             groups = picked.reshape(len(source), count, n)
