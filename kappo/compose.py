@@ -154,7 +154,8 @@ def split_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, list
             below = [
                 path for path in _paths(OmegaConf.to_container(known, resolve=False)) if path.startswith(f"{key}.")
             ]
-            raise UserError(f"{key} = {values[0]!r}: a group of settings; set one of {', '.join(below[:12])}")
+            way_out = f"set data@validation={values[0]}, or" if key == "validation" else "set"
+            raise UserError(f"{key} = {values[0]!r}: a group of settings; {way_out} one of {', '.join(below[:12])}")
     return texts, scalars
 
 

@@ -152,6 +152,8 @@ def _stage(a: argparse.Namespace) -> None:
     from kappo.compose import load
     from kappo.tracking import Tracker, progress
 
+    if not (a.rewards / MANIFEST).is_file():
+        raise UserError(f"{a.rewards} is no bank folder: expected one such as results/banks/..., or a file of rewards")
     manifest = read_json(a.rewards / MANIFEST, ["id", "kind"])
     if manifest["kind"] != "bank":
         raise UserError(f"{a.rewards} holds a {manifest['kind']}: expected a bank folder, such as results/banks/...")
