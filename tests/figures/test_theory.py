@@ -86,11 +86,12 @@ def test_bank_errors_golden(monkeypatch):
     for inputs, want in golden:
         logit = np.log(inputs["q"] / (1 - inputs["q"]))
         monkeypatch.setattr(banks, "EDGE", abs(logit) or 1e-12)
-        settings = Theory(k=[inputs["k"]], beta=[inputs["beta"]], samples_per_prompt=inputs["M"])
+        ks = sorted({2, inputs["k"]})
+        settings = Theory(k=ks, beta=[inputs["beta"]], samples_per_prompt=inputs["M"])
         rows = banks.bank_error_binary_rows(settings) + banks.bank_error_winrate_rows(settings)
         for name, key in wanted.items():
             for panel, kind in (("noise", "sigma"), ("bias", "bias")):
-                found = value(curve(rows, y_is=name, panel=panel), inputs["q"])
+                found = value(curve(rows, y_is=name, panel=panel, k=inputs["k"]), inputs["q"])
                 exact = want[f"T_{kind}_over_DeltaT" if key == "T" else f"{key}_{kind}"]
                 assert found == pytest.approx(exact, rel=1e-7, abs=1e-10), (inputs, name, panel)
                 checked += 1
