@@ -87,18 +87,23 @@ BANK = schema(
     },
 )
 TEXT = schema("text", 1, {"prompt_id": pa.string(), "sample": pa.int32(), "text": pa.string()})
+PER_PROMPT = {
+    "n": pa.int32(),
+    "successes": pa.int32(),
+    "q": pa.float64(),
+    "p_star": pa.float64(),
+    "a": pa.float64(),
+    "beta_eff": pa.float64(),
+    "log_z": pa.float64(),
+}
+"""A prompt's numbers in both files of coefficients."""
+
 COEFFICIENTS = schema(
     "coefficients",
     1,
     {
         "prompt_id": pa.string(),
-        "n": pa.int32(),
-        "successes": pa.int32(),
-        "q": pa.float64(),
-        "p_star": pa.float64(),
-        "a": pa.float64(),
-        "beta_eff": pa.float64(),
-        "log_z": pa.float64(),
+        **PER_PROMPT,
         "bank_rewards": pa.list_(pa.float64()),
     },
 )
@@ -111,13 +116,7 @@ STANDALONE = schema(
         "interface": pa.string(),
         "k": pa.int32(),
         "beta": pa.float64(),
-        "n": pa.int32(),
-        "successes": pa.int32(),
-        "q": pa.float64(),
-        "p_star": pa.float64(),
-        "a": pa.float64(),
-        "beta_eff": pa.float64(),
-        "log_z": pa.float64(),
+        **PER_PROMPT,
         "rewards": pa.list_(pa.float64()),
         "scores": pa.list_(pa.float64()),
     },

@@ -82,7 +82,7 @@ class Binary:
                 )
             paired = (rows.successes > 0) & (rows.successes < rows.rewards.shape[1])
             beta_eff = _assigned(rows.beta_eff, self.assign, paired)
-            return self.with_coefficients(rows, self.beta / beta_eff, beta_eff)
+            return self._with(rows, self.beta / beta_eff, beta_eff)
         total, none = rows.rewards.shape[1], rows.successes == 0
         posterior = self._posterior_means(total) if "posterior" in (self.estimator, self.zero) else np.zeros(total + 1)
         a = posterior[rows.successes] if self.estimator == "posterior" else rows.a
@@ -90,15 +90,21 @@ class Binary:
             a = np.where(none, 0.0 if self.zero == "drop" else posterior[0], a)
         a = _assigned(a, self.assign, np.ones(len(a), dtype=bool))
         with np.errstate(divide="ignore"):
-            return self.with_coefficients(rows, a, self.beta / a)
+            return self._with(rows, a, self.beta / a)
 
-    def with_coefficients(self, rows: Rows, a: Floats, beta_eff: Floats) -> Rows:
+    def _with(self, rows: Rows, a: Floats, beta_eff: Floats) -> Rows:
         """Other coefficients, and the optimum that goes with them: logit p* = logit q + a / beta (eq. 4)."""
         delta = a / self.beta
         p_star = np.exp(-binary.softplus(-binary.logit(rows.q) - delta))
         with np.errstate(divide="ignore"):
             log_z = np.logaddexp(np.log1p(-rows.q), np.log(rows.q) + delta)
         return replace(rows, a=a, beta_eff=beta_eff, log_z=log_z, p_star=p_star)
+
+    def at_rate(self, rows: Rows, rate: Floats) -> Rows:
+        """The rows with a_k = k (1 - rate)^(k-1), the policy's own (eq. 7 with its success rate for p*)."""
+        a = self.k * (1 - rate) ** (self.k - 1)
+        with np.errstate(divide="ignore"):
+            return self._with(rows, a, self.beta / a)
 
     def _posterior_means(self, total: int) -> Floats:
         """E[a_k(p)], p ~ Beta(N + 1/2, M - N + 1/2), for N = 0 .. M, by the trapezoidal rule in logit p.

@@ -35,9 +35,6 @@ class OnlineRate:
 
         a_k does not depend on these rewards, or the gradient would be biased.
         """
-        k, n = self.pressure.k, rewards.shape[1]
-        rate = self.rate[prompts]
-        a = k * (1 - rate) ** (k - 1)
+        n, rate = rewards.shape[1], self.rate[prompts]
         self.rate[prompts] += n / (n + self.pressure.memory) * (rewards.mean(axis=1) - rate)
-        with np.errstate(divide="ignore"):
-            return self.pressure.with_coefficients(rows, a, self.pressure.beta / a)
+        return self.pressure.at_rate(rows, rate)

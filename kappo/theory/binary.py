@@ -94,10 +94,10 @@ def solve(logit_ref: ArrayLike, k: int, beta: float) -> BinaryOptimum:
         return BinaryOptimum(
             log_p=-softplus(-logits),
             log_1mp=-softplus(logits),
-            log_a=np.log(beta) + t,
-            a=beta * delta,
+            log_a=np.log(beta) + t if k > 1 else np.zeros(ref.shape),
+            a=beta * delta if k > 1 else np.ones(ref.shape),
             log_beta_eff=-t,
-            beta_eff=np.exp(-t),
+            beta_eff=np.exp(-t) if k > 1 else np.full(ref.shape, beta),
             log_z=log_z,
         )
 

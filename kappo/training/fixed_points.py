@@ -18,6 +18,7 @@ from kappo.methods.apo import APO
 from kappo.methods.base import Batch, Signal
 from kappo.methods.dpo import DPO
 from kappo.methods.grpo import GRPO
+from kappo.methods.kl import Estimator, Where
 from kappo.methods.objectives import Sharpening, TaskReward, Tempered, Tilted
 from kappo.methods.pkpo import PKPO
 from kappo.methods.qrpo import QRPO
@@ -163,7 +164,7 @@ def _policy_gradient_arms() -> list[Arm]:
     def forward(p: float) -> float:
         return a * p * (1 - p) + BETA * (Q - p)
 
-    kls: list[tuple[Literal["k1", "k2", "k3"], Literal["reward", "loss"], float, str]] = [
+    kls: list[tuple[Estimator, Where, float, str]] = [
         ("k1", "reward", best, "the reverse KL's gradient"),
         ("k2", "loss", best, "the reverse KL's gradient"),
         ("k3", "loss", _root(forward), "the forward KL's gradient"),
@@ -227,16 +228,18 @@ def _reward_arms() -> list[Arm]:
             random_ties,
         ),
     ]
-    for kl, where in (("k1", "reward"), ("k2", "loss")):
-        method = RLOO(2, beta, kl, where)  # type: ignore[arg-type]
+    reverse: tuple[tuple[Estimator, Where], ...] = (("k1", "reward"), ("k2", "loss"))
+    for kl, where in reverse:
+        method = RLOO(2, beta, kl, where)
         name = f"RLOO, {kl} in {where}"
         raw, exact = one_prompt(method, RawReward(k, beta)), one_prompt(method, WinRate(k, beta, "exact"))
         made.append(Arm(f"{name}, raw-reward pressure", "two levels: binary", raw, best, best))
         made.append(Arm(f"{name}, win-rate, ties at random", "exact for ties", exact, random_ties, random_ties))
     qrpo = one_prompt(QRPO(), WinRate(k, beta, "exact"), behaviour="reference")
     made.append(Arm("QRPO on the bank, ties at random", "exact log Z", qrpo, random_ties, random_ties))
-    for how in ("inclusive", "midrank"):
-        pressure = WinRate(k, beta, how)  # type: ignore[arg-type]
+    quantiles: tuple[Literal["inclusive", "midrank"], ...] = ("inclusive", "midrank")
+    for how in quantiles:
+        pressure = WinRate(k, beta, how)
         bank = np.array([[0.0] * 9 + [1.0]])
         scores = pressure.adapt(bank, pressure.fit(bank)).reward
         p = float(tilted(scores / beta)[0][0, -1])

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from kappo import streams
 from kappo.methods.base import BankMethod, Batch, Method
 from kappo.methods.objectives import Objective, Tilted
 from kappo.pressure.base import Floats, Pressure, Rows
+from kappo.pressure.binary import Binary
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,7 @@ class Problem:
     def _renewed(self, parameters: Tensor) -> Rows:
         if not self.online:
             return self.rows
-        pressure = cast(Any, self.pressure)
-        a = pressure.k * (1 - self.success(parameters)) ** (pressure.k - 1)
-        return pressure.with_coefficients(self.rows, a, pressure.beta / a)
+        return cast(Binary, self.pressure).at_rate(self.rows, self.success(parameters))
 
     def _source(self, parameters: Tensor) -> Floats:
         """Who samples: the bank is the reference's."""
@@ -147,7 +146,7 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = lr * 0.5 * (1 + math.cos(math.pi * step / steps))
         optimizer.zero_grad()
-        loss(parameters, step).backward()  # type: ignore[no-untyped-call]
+        loss(parameters, step).backward()
         optimizer.step()
     yield steps, parameters.detach().clone()
 

@@ -207,7 +207,10 @@ def test_numbers_lost_and_misprinted(stated):
     for k in (2, 4, 8):
         for beta in SETTINGS.beta:
             found = ours[f"E[exp(S / beta)], k={k}, beta={beta:g}", "eq. 12 as printed"]
-            tilt = quad(lambda u: float(winrate.inverse_psi(u**k, 1.0, k, beta)), 0, 1, limit=300)[0] / beta  # noqa: B023
+            tilt = (
+                quad(lambda u, k=k, beta=beta: float(winrate.inverse_psi(u**k, 1.0, k, beta)), 0, 1, limit=300)[0]
+                / beta
+            )
             assert found == pytest.approx(np.exp(winrate.log_c(k, beta)) + tilt, rel=1e-6)
     assert ours["C, k=4", "algorithm 2 as printed"] == pytest.approx(0.98296, abs=5e-6)
 

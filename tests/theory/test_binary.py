@@ -159,3 +159,9 @@ def test_many_at_once_are_each_alone(k, exponent, spread, seed):
         alone = solve(logits[at], k, 10.0**exponent)
         np.testing.assert_allclose(found.log_a[at], alone.log_a, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(found.log_1mp[at], alone.log_1mp, rtol=1e-11, atol=1e-12)
+
+
+@given(beta=betas, at=logits)
+def test_k_1_is_exactly_the_ordinary_objective(beta, at):
+    found = solve([at, -np.inf, np.inf], 1, beta)
+    np.testing.assert_array_equal([found.a, found.log_a, found.beta_eff], [[1.0] * 3, [0.0] * 3, [beta] * 3])
