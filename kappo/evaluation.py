@@ -18,7 +18,7 @@ from kappo.folders import Place, locked
 from kappo.models import load_model
 from kappo.records import SAMPLES, Problem, read_json, read_table, table, write_table
 from kappo.reference import problem_fingerprint, rollout
-from kappo.rewards.base import check_failed_share
+from kappo.rewards.base import check_failed_share, ready
 from kappo.rollout.base import RolloutEngine, SamplingSpec
 from kappo.theory.estimators import max_at_k, pass_at_k
 from kappo.tracking import Tracker, progress
@@ -53,6 +53,7 @@ def evaluate(config: Config, place: Place, model_folder: Path) -> None:
         if not work:
             return
         data, settings = cast(Any, config.data), config.eval
+        ready(data.reward)
         problems = data.load(config.replicate)
         model, tokenizer = load_model(model_folder, config.runtime.threads)
         engine = cast(RolloutEngine, config.rollout)

@@ -42,10 +42,17 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Grade:
-    """score in [0, 1]; verdict one of VERDICTS."""
+    """score in [0, 1]; verdict one of VERDICTS.
+
+    extracted: the answer or program that was graded; tests: a word for each test of a program; seconds: how long
+    grading took, which is no part of what the grade is.
+    """
 
     score: float
     verdict: str
+    extracted: str = ""
+    tests: tuple[str, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)

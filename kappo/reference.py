@@ -24,7 +24,7 @@ from kappo.records import (
     table,
     write_table,
 )
-from kappo.rewards.base import check_failed_share
+from kappo.rewards.base import check_failed_share, grade_all, ready
 from kappo.rollout.base import Prompt, RolloutEngine, SamplingSpec
 from kappo.tracking import Tracker, progress
 
@@ -50,14 +50,8 @@ def rollout(
     """spec.n graded completions of each problem, problem by problem."""
     by_id = {p.id: p for p in problems}
     completions = engine.generate(prompts_of(problems, tokenizer), spec)
-    return [(c, _grade(reward, by_id[c.prompt_id], c.text)) for c in completions]
-
-
-def _grade(reward: Any, problem: Problem, text: str) -> Grade:
-    try:
-        return reward.grade(problem, text)
-    except Exception:  # a grader's fault on one completion is a verdict, counted and limited like the others
-        return Grade(0.0, "crash")
+    grades = grade_all(reward, [(by_id[c.prompt_id], c.text) for c in completions])
+    return list(zip(completions, grades, strict=True))
 
 
 def problem_fingerprint(problems: list[Problem]) -> str:
@@ -70,6 +64,7 @@ def make_bank(config: Config, place: Place, base: Path) -> None:
         if not work:
             return
         data = cast(Any, config.data)
+        ready(data.reward)
         problems = data.load(config.replicate)
         size = config.bank.prompts_per_chunk
         chunks = [problems[low : low + size] for low in range(0, len(problems), size)]

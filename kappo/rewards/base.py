@@ -4,14 +4,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from kappo.errors import UserError
 from kappo.records import Grade, Problem
 
 
 class Reward(Protocol):
+    """A grader of many completions at a time may also have `grade_many(pairs) -> list[Grade]`, and `ready()`, which
+    raises UserError where it cannot work on this machine.
+    """
+
     def grade(self, problem: Problem, text: str) -> Grade: ...
+
+
+def grade_all(reward: Any, pairs: Sequence[tuple[Problem, str]]) -> list[Grade]:
+    """Grades of (problem, completion) pairs, in their order. A grader's own fault is a verdict: crash."""
+    if hasattr(reward, "grade_many"):
+        return cast(list[Grade], reward.grade_many(pairs))
+    return [_grade(reward, problem, text) for problem, text in pairs]
+
+
+def _grade(reward: Reward, problem: Problem, text: str) -> Grade:
+    try:
+        return reward.grade(problem, text)
+    except Exception:  # counted and limited like the other verdicts
+        return Grade(0.0, "crash")
+
+
+def ready(reward: Any) -> None:
+    """Refuse to start where the grader cannot work. Raises UserError with what to install."""
+    if hasattr(reward, "ready"):
+        reward.ready()
 
 
 def failed_share(verdicts: Sequence[str]) -> float:
