@@ -28,6 +28,9 @@ Plain commands:
   tables      evaluations -> at_k.csv, claims.csv and others
   figures     tables -> PDF, PNG, CSV
   theory      the papers' theory figures, fixed points and stated numbers
+  show        problems of a data set as a model sees them     kappo show data=math500 n=3 tokenizer=FOLDER
+  contamination
+              test problems that stand in the training data   kappo contamination data=math_train against=math500
 
 `kappo VERB --help` explains a verb. A whole study: snakemake --cores 2 --config study=embedded
 """

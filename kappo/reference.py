@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kappo import streams
 from kappo.config import Config
+from kappo.data.template import Template
 from kappo.errors import UserError
 from kappo.folders import Place, locked
 from kappo.models import load_model
@@ -32,11 +33,24 @@ STREAM = "bank"
 FILES = ["bank.parquet", "text.parquet"]
 
 
-def prompts_of(problems: list[Problem], tokenizer: Any) -> list[Prompt]:
-    """Each problem's prompt as token ids. Raises UserError when the model's vocabulary cannot write one."""
-    prompts = [Prompt(p.id, tokenizer(p.prompt, add_special_tokens=False)["input_ids"]) for p in problems]
+def prompts_of(problems: list[Problem], tokenizer: Any, template: Template | None = None) -> list[Prompt]:
+    """Each problem's prompt as token ids, by the data's template where it has one, with the tokens that end an answer.
+
+    Raises UserError when the model's vocabulary cannot write a prompt.
+    """
+    ids = [
+        template.token_ids(tokenizer, p.prompt)
+        if template
+        else tokenizer(p.prompt, add_special_tokens=False)["input_ids"]
+        for p in problems
+    ]
+    stop = tuple(template.ends(tokenizer)) if template else ()
+    prompts = [Prompt(p.id, tokens, stop) for p, tokens in zip(problems, ids, strict=True)]
+    unknown = tokenizer.unk_token_id
+    if unknown in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
+        unknown = None  # it stands for something else, too, as in GPT-2
     for problem, prompt in zip(problems, prompts, strict=True):
-        if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in prompt.token_ids:
+        if unknown is not None and unknown in prompt.token_ids:
             raise UserError(
                 f"prompt {problem.id} = {problem.prompt!r} holds characters that the model's vocabulary lacks: "
                 "the model was made for other data; name a model of this data's task, or this model's data"
@@ -45,11 +59,16 @@ def prompts_of(problems: list[Problem], tokenizer: Any) -> list[Prompt]:
 
 
 def rollout(
-    engine: RolloutEngine, reward: Any, problems: list[Problem], tokenizer: Any, spec: SamplingSpec
+    engine: RolloutEngine,
+    reward: Any,
+    problems: list[Problem],
+    tokenizer: Any,
+    spec: SamplingSpec,
+    template: Template | None = None,
 ) -> list[tuple[Completion, Grade]]:
     """spec.n graded completions of each problem, problem by problem."""
     by_id = {p.id: p for p in problems}
-    completions = engine.generate(prompts_of(problems, tokenizer), spec)
+    completions = engine.generate(prompts_of(problems, tokenizer, template), spec)
     grades = grade_all(reward, [(by_id[c.prompt_id], c.text) for c in completions])
     return list(zip(completions, grades, strict=True))
 
@@ -78,7 +97,8 @@ def make_bank(config: Config, place: Place, base: Path) -> None:
                 path = place.folder / "chunks" / f"{i:05d}.parquet"
                 rows = _read_chunk(path, [p.id for p in chunk for _ in range(spec.n)])
                 if rows is None:
-                    graded = rollout(engine, data.reward, chunk, tokenizer, spec)
+                    template = getattr(data, "template", None)
+                    graded = rollout(engine, data.reward, chunk, tokenizer, spec, template)
                     rows = _table(graded, config.replicate)
                     write_table(path.with_name(f"{i:05d}.text.parquet"), _texts(graded))
                     write_table(path, rows)

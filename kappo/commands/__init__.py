@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kappo.commands.calibrate import calibrate
+from kappo.commands.contamination import contamination
 from kappo.commands.output import figures, tables
 from kappo.commands.runs import compare, evaluate, select
+from kappo.commands.show import show
 from kappo.commands.theory import theory
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
@@ -17,4 +19,6 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "tables": tables,
     "figures": figures,
     "theory": theory,
+    "show": show,
+    "contamination": contamination,
 }

@@ -11,10 +11,14 @@ from kappo.records import Completion
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt for an engine: its id names its random numbers."""
+    """A prompt for an engine: its id names its random numbers.
+
+    stop: tokens that end a completion besides the model's own; the same for all prompts of a call.
+    """
 
     id: str
     token_ids: list[int]
+    stop: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

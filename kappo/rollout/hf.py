@@ -14,6 +14,7 @@ import numpy as np
 
 from kappo import streams
 from kappo.config import within
+from kappo.data.template import model_stops
 from kappo.errors import UserError
 from kappo.records import Completion
 from kappo.rollout.base import Prompt, SamplingSpec
@@ -41,12 +42,14 @@ class HFEngine:
         """Raises UserError when a prompt leaves no room for max_new_tokens in the model's positions."""
         model, tokenizer, version = self._loaded
         room = model.config.max_position_embeddings - self.max_new_tokens
-        for prompt in prompts:
-            if not 0 < len(prompt.token_ids) <= room:
-                raise UserError(
-                    f"prompt {prompt.id} has {len(prompt.token_ids)} tokens: expected 1 to {room}, so that "
-                    f"rollout.max_new_tokens = {self.max_new_tokens} fit into the model's positions"
-                )
+        unfit = [prompt for prompt in prompts if not 0 < len(prompt.token_ids) <= room]
+        if unfit:
+            worst = max(unfit, key=lambda p: len(p.token_ids))
+            raise UserError(
+                f"prompt {worst.id} has {len(worst.token_ids)} tokens: expected 1 to {room}, so that "
+                f"rollout.max_new_tokens = {self.max_new_tokens} fit into the model's positions; {len(unfit)} of "
+                f"{len(prompts)} prompts do not fit: lower rollout.max_new_tokens or data.max_prompt_chars"
+            )
         found: list[Completion] = []
         for group, n, first in self._batches(prompts, spec):
             found += self._batch(model, tokenizer, version, group, replace(spec, n=n, first_sample=first))
@@ -77,7 +80,9 @@ class HFEngine:
         tokens = torch.full((rows, steps), tokenizer.pad_token_id, device=model.device)
         logprobs = torch.zeros((rows, steps), device=model.device)
         lengths = torch.full((rows,), steps, device=model.device)
-        eos = tokenizer.eos_token_id
+        ends_with = {*model_stops(tokenizer, getattr(model, "generation_config", None))}
+        ends_with |= {id for prompt in prompts for id in prompt.stop}
+        stops = torch.tensor(sorted(ends_with), device=model.device)
 
         with torch.inference_mode():
             cache, logits, padding, positions = _prefill(model, prompts, tokenizer.pad_token_id, spec.n)
@@ -87,9 +92,10 @@ class HFEngine:
                 drawn, chosen = _draw(logits / self.temperature, noise[step, alive])
                 live = alive[running]
                 tokens[live, step], logprobs[live, step] = drawn[running], chosen[running]
-                lengths[alive[running & (drawn == eos) & (lengths[alive] == steps)]] = step + 1
+                last = torch.isin(drawn, stops)
+                lengths[alive[running & last & (lengths[alive] == steps)]] = step + 1
                 if not spec.fixed_length:
-                    running = running & (drawn != eos)
+                    running = running & ~last
                 left = int(running.sum())
                 if left == 0 or step + 1 == steps:
                     break
@@ -111,7 +117,9 @@ class HFEngine:
 
         ids, values, ends = tokens.tolist(), logprobs.tolist(), lengths.tolist()
         read = [row[:end] for row, end in zip(ids, ends, strict=True)]
-        texts = tokenizer.batch_decode(read, skip_special_tokens=True)
+        ended = [row[-1] in ends_with for row in read]
+        words = [row[:-1] if end else row for row, end in zip(read, ended, strict=True)]
+        texts = tokenizer.batch_decode(words, skip_special_tokens=True)
         sizes = [steps] * rows if spec.fixed_length else ends
         return [
             Completion(
@@ -119,7 +127,7 @@ class HFEngine:
                 int(samples[i]),
                 ids[i][: sizes[i]],
                 values[i][: sizes[i]],
-                "stop" if read[i][-1] == eos else "length",
+                "stop" if ended[i] else "length",
                 texts[i],
                 version,
             )
