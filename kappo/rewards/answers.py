@@ -1,0 +1,106 @@
+"""Where a completion states its final answer: the last box, or an explicit sentence."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 2_000
+"""Characters of the longest answer that is looked at; a longer one is wrong, and one over FARTHEST is not closed."""
+FARTHEST = 100_000
+MOST_BOXES = 64
+
+BOX = re.compile(r"\\(?:boxed|fbox|framebox)(?![A-Za-z])")
+TOKEN_AFTER_BOX = re.compile(r"\s*([^\s{}$\\]+|\\[A-Za-z]+)")
+BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+BETWEEN = re.compile(r"[\s$]*(?:,[\s$]*)?(?:(?:\\text\{)?\s*(?:and|or)\s*\}?)?[\s$]*")
+STATED = re.compile(
+    r"(?:\banswer\W{0,8}?(?:\s+is)?\s*[:=]|\banswer\s+is\b|\bfinal\s+answer\W*?\n|^####)\s*:?\s*(?=(\S.*))",
+    re.IGNORECASE | re.MULTILINE,
+)
+DELIMITED = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]")
+SENTENCE_END = re.compile(r"\.\s|\.$|;|\s(?:because|since|as|which|so|hence|i hope)\s", re.IGNORECASE)
+
+
+def closing(text: str, start: int) -> int:
+    """Place of the brace that closes the one opened just before `start`; -1 where none does within FARTHEST."""
+    depth = 1
+    for found in BRACE.finditer(text, start, start + FARTHEST):
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        if depth == 0:
+            return found.start()
+    return -1
+
+
+def _box(text: str, after: int) -> tuple[str, int] | None:
+    """Content and end of the box whose command ends at `after`; None when it is not complete."""
+    begin = after
+    while begin < len(text) and text[begin] in " \n\t":
+        begin += 1
+    if text[begin : begin + 1] == "{":
+        end = closing(text, begin + 1)
+        return None if end < 0 else (text[begin + 1 : end], end + 1)
+    found = TOKEN_AFTER_BOX.match(text, after)
+    return (found[1].rstrip(".,;"), found.end()) if found and begin > after else None
+
+
+def boxes(text: str) -> list[tuple[str, int, int]]:
+    """(content, start, end) of the last outermost boxes; empty when the last box is not complete."""
+    found = [(match.start(), _box(text, match.end())) for match in list(BOX.finditer(text))[-MOST_BOXES:]]
+    if not found or found[-1][1] is None:
+        return []
+    outer: list[tuple[str, int, int]] = []
+    for start, box in found:
+        if box and not (outer and start < outer[-1][2]):
+            outer.append((box[0], start, box[1]))
+    return outer
+
+
+def unbox(answer: str) -> str:
+    """The answer without box commands and their braces."""
+    while found := BOX.search(answer):
+        box = _box(answer, found.end())
+        if box is None:
+            return answer[: found.start()] + answer[found.end() :]
+        answer = answer[: found.start()] + box[0] + answer[box[1] :]
+    return answer
+
+
+def _joined(text: str, found: list[tuple[str, int, int]]) -> list[str]:
+    """Contents of the last boxes of one line that only commas, `and`, `or` stand between."""
+    contents = [found[-1][0]]
+    for (content, _, end), (_, start, _) in zip(found[-2::-1], found[:0:-1], strict=True):
+        between = text[end:start]
+        if "\n" in between or not BETWEEN.fullmatch(between) or not between.strip(" $"):
+            break
+        contents.insert(0, content)
+    return contents
+
+
+def _stated(text: str) -> str | None:
+    statements = STATED.findall(text[-FARTHEST:])
+    if not statements:
+        return None
+    said = str(statements[-1]).strip().lstrip("*_ :").strip()
+    if math := DELIMITED.match(said):
+        return next(part for part in math.groups() if part is not None)
+    if end := SENTENCE_END.search(said):
+        said = said[: end.start()]
+    return said.rstrip("*_ .").strip() or None
+
+
+def final_answer(text: str, many: bool = False) -> str | None:
+    """What a completion gives as its answer; None where it gives none.
+
+    The last complete \\boxed{...}, \\fbox{...} or `\\boxed 5` counts, that after </think> before one inside; when the
+    last box is not closed there is no answer. many: the gold is a list, so boxes of the same line joined by commas,
+    `and`, `or` are one list. Without a box only a sentence counts: `Final Answer: 73`, `the answer is 73`, `#### 73`.
+    """
+    tail = text[text.rfind("</think>") + len("</think>") :] if "</think>" in text else text
+    part = tail if BOX.search(tail) or STATED.search(tail[-FARTHEST:]) else text
+    if not BOX.search(part):
+        return _stated(part)
+    found = boxes(part)
+    if not found:
+        return None
+    contents = _joined(part, found) if many else [found[-1][0]]
+    return unbox(", ".join(contents)).strip()
