@@ -31,10 +31,10 @@ Floats = NDArray[np.float64]
 
 
 def sample_problems(
-    engine: RolloutEngine, reward: Any, problems: list[Problem], tokenizer: Any, spec: SamplingSpec
+    engine: RolloutEngine, data: Any, problems: list[Problem], tokenizer: Any, spec: SamplingSpec
 ) -> pa.Table:
     """spec.n graded samples of each problem as a SAMPLES table."""
-    graded = rollout(engine, reward, problems, tokenizer, spec)
+    graded = rollout(engine, data, problems, tokenizer, spec)
     levels = {p.id: p.level for p in problems}
     columns = {
         "prompt_id": [c.prompt_id for c, _ in graded],
@@ -68,7 +68,7 @@ def evaluate(config: Config, place: Place, model_folder: Path) -> None:
                 path = place.folder / "chunks" / f"{i:05d}.parquet"
                 part = _read_chunk(path, [p.id for p in chunk for _ in range(spec.n)])
                 if part is None:
-                    part = sample_problems(engine, data.reward, chunk, tokenizer, spec)
+                    part = sample_problems(engine, data, chunk, tokenizer, spec)
                     write_table(path, part)
                 parts.append(part)
                 tracker.log(i, {"reward": float(np.asarray(part["reward"]).mean())})

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kappo import streams
 from kappo.config import Config
-from kappo.data.template import Template
+from kappo.data.template import Template, template_of
 from kappo.errors import UserError
 from kappo.folders import Place, locked
 from kappo.models import load_model
@@ -59,17 +59,12 @@ def prompts_of(problems: list[Problem], tokenizer: Any, template: Template | Non
 
 
 def rollout(
-    engine: RolloutEngine,
-    reward: Any,
-    problems: list[Problem],
-    tokenizer: Any,
-    spec: SamplingSpec,
-    template: Template | None = None,
+    engine: RolloutEngine, data: Any, problems: list[Problem], tokenizer: Any, spec: SamplingSpec
 ) -> list[tuple[Completion, Grade]]:
-    """spec.n graded completions of each problem, problem by problem."""
+    """spec.n completions of each problem, problem by problem, by the data's template and graded by its reward."""
     by_id = {p.id: p for p in problems}
-    completions = engine.generate(prompts_of(problems, tokenizer, template), spec)
-    grades = grade_all(reward, [(by_id[c.prompt_id], c.text) for c in completions])
+    completions = engine.generate(prompts_of(problems, tokenizer, template_of(data)), spec)
+    grades = grade_all(data.reward, [(by_id[c.prompt_id], c.text) for c in completions])
     return list(zip(completions, grades, strict=True))
 
 
@@ -97,8 +92,7 @@ def make_bank(config: Config, place: Place, base: Path) -> None:
                 path = place.folder / "chunks" / f"{i:05d}.parquet"
                 rows = _read_chunk(path, [p.id for p in chunk for _ in range(spec.n)])
                 if rows is None:
-                    template = getattr(data, "template", None)
-                    graded = rollout(engine, data.reward, chunk, tokenizer, spec, template)
+                    graded = rollout(engine, data, chunk, tokenizer, spec)
                     rows = _table(graded, config.replicate)
                     write_table(path.with_name(f"{i:05d}.text.parquet"), _texts(graded))
                     write_table(path, rows)

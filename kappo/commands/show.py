@@ -50,8 +50,10 @@ def show(arguments: list[str]) -> None:
     for i in sorted(streams.permutation(config.seed, "show", len(problems))[:count]):
         _print(problems[i], tokens[i] if tokens else None, tokenizer)
     if tokens:
+        from kappo.data.template import template_of
+
         print(f"\n{_summary(problems, tokens, tokenizer, config)}")
-        print(_stops(tokenizer, getattr(data, "template", None), own["tokenizer"]))
+        print(_stops(tokenizer, template_of(data), own["tokenizer"]))
 
 
 def _own(overrides: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -90,9 +92,10 @@ def _tokenizer(name: str, config: Config) -> Any:
 def _tokens(problems: list[Problem], tokenizer: Any, data: Any) -> list[list[int]]:
     if tokenizer is None:
         return []
+    from kappo.data.template import template_of
     from kappo.reference import prompts_of
 
-    return [p.token_ids for p in prompts_of(problems, tokenizer, getattr(data, "template", None))]
+    return [p.token_ids for p in prompts_of(problems, tokenizer, template_of(data))]
 
 
 def _print(problem: Problem, ids: list[int] | None, tokenizer: Any) -> None:

@@ -96,6 +96,11 @@ def _single(tokenizer: Any, text: str) -> int:
     return int(ids[0])
 
 
+def template_of(data: Any) -> Template | None:
+    """The template of a data set; None for one whose prompts a model sees as they are."""
+    return getattr(data, "template", None)
+
+
 def stop_token_ids(tokenizer: Any, template: Template | None = None, generation_config: Any = None) -> list[int]:
     """All token ids that end a completion, ascending: the tokenizer's, the model's and the template's."""
     return sorted({*model_stops(tokenizer, generation_config), *(template.ends(tokenizer) if template else [])})

@@ -9,6 +9,7 @@ import numpy as np
 
 from kappo import streams
 from kappo.config import Config, choice_name
+from kappo.data.template import template_of
 from kappo.errors import UserError
 from kappo.logprobs import pack
 from kappo.methods.base import BankMethod, Batch
@@ -26,8 +27,9 @@ class BankSource:
         self.config, self.rows, self.pad = config, rows, tokenizer.pad_token_id
         self.method = cast(BankMethod, config.method)
         self.pressure = cast(Pressure, config.pressure)
-        problems = cast(Any, config.data).load(config.replicate)
-        self.prompts = prompts_of(problems, tokenizer)
+        data = cast(Any, config.data)
+        problems = data.load(config.replicate)
+        self.prompts = prompts_of(problems, tokenizer, template_of(data))
         stored = read_table(bank / "bank.parquet", BANK)
         place = {id: i for i, id in enumerate(dict.fromkeys(stored["prompt_id"].to_pylist()))}
         size = len(stored) // len(place)

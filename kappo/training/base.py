@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from kappo.config import Config, Train
+from kappo.errors import UserError
 from kappo.folders import Place, locked
 from kappo.logprobs import pack
 from kappo.methods.sft import SFT
@@ -24,9 +25,17 @@ def encode(demonstrations: list[Demonstration], tokenizer: Any) -> Units:
 
 
 def make_base(config: Config, place: Place) -> None:
-    """Train and save the base model; resumes from its checkpoints."""
+    """Train and save the base model; resumes from its checkpoints. Raises UserError for data without a corpus."""
     import torch
 
+    if not hasattr(config.data, "vocabulary"):
+        data = cast(Any, config.data)
+        raise UserError(
+            f"model = {config.model.name} is warmed up on the corpus of an embedded data set, and data "
+            f"{data.task}_{data.split} has none: expected one such as data=rules. Problems in natural language need a "
+            "pretrained model, which this version does not train; `kappo show`, `kappo contamination` and `kappo "
+            "grade` work with them"
+        )
     with locked(place) as work:
         if not work:
             return

@@ -8,6 +8,7 @@ import numpy as np
 
 from kappo import streams
 from kappo.config import Config
+from kappo.data.template import template_of
 from kappo.logprobs import pack
 from kappo.methods.base import Batch, Method
 from kappo.methods.objectives import Objective
@@ -54,14 +55,14 @@ class PolicySource:
         self.engine.load(self.model, self.tokenizer, step)
         stream = f"train/r{config.replicate}/{step}"
         spec = SamplingSpec(n, config.seed, stream, fixed_length=config.train.fixed_length)
-        graded = rollout(self.engine, self.data.reward, drawn, self.tokenizer, spec)
+        graded = rollout(self.engine, self.data, drawn, self.tokenizer, spec)
         stale = [c.weight_version for c, _ in graded if c.weight_version != step]
         if stale:
             raise RuntimeError(f"step {step} was sampled from weights of version {stale[0]}")
         verdicts = [g.verdict for _, g in graded]
         check_failed_share(verdicts, config.eval.max_failed_share, f"training step {step + 1}")
 
-        prompts = prompts_of(drawn, self.tokenizer)
+        prompts = prompts_of(drawn, self.tokenizer, template_of(self.data))
         tokens = [c.token_ids for c, _ in graded]
         sequences = pack([p.token_ids for p in prompts for _ in range(n)], tokens, self.tokenizer.pad_token_id)
         mask = sequences.mask.numpy().astype(np.float64)

@@ -10,6 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from kappo.config import Config, choice_name
+from kappo.data.template import template_of
+from kappo.errors import UserError
 from kappo.evaluation import curve
 from kappo.folders import Place, locked
 from kappo.methods.base import Method
@@ -17,7 +19,7 @@ from kappo.models import load_model
 from kappo.pressure.base import Rows
 from kappo.records import write_json
 from kappo.reference import prompts_of, rollout
-from kappo.rewards.base import check_failed_share
+from kappo.rewards.base import check_failed_share, ready
 from kappo.rollout.base import RolloutEngine, SamplingSpec
 from kappo.tracking import Tracker, progress
 from kappo.training.bank import BankSource
@@ -41,6 +43,7 @@ def train(config: Config, place: Place, base: Path, bank: Path, rows: Rows) -> N
     with locked(place) as work:
         if not work:
             return
+        check_data(config)
         model, tokenizer = load_model(base, config.runtime.threads)
         method = cast(Method, config.method)
         engine = cast(RolloutEngine, config.rollout)
@@ -68,6 +71,30 @@ def train(config: Config, place: Place, base: Path, bank: Path, rows: Rows) -> N
         write_json(place.folder / VALIDATION, {**describe(config), **counts, "checkpoints": scores})
         files = [f"checkpoints/{folder_name(step)}/model.safetensors" for step in keep]
         place.finish([VALIDATION, *files], config.train.steps * per_step)
+
+
+def check_data(config: Config) -> None:
+    """Raises UserError where a grader cannot work, a step wants more prompts than there are, or validation prompts are
+    trained on.
+    """
+    data, validation = cast(Any, config.data), cast(Any, config.validation)
+    ready(data.reward)
+    ready(validation.reward)
+    problems = data.load(config.replicate)
+    if len(problems) < config.train.prompts_per_step:
+        raise UserError(
+            f"data {data.task}_{data.split} has {len(problems)} prompts, train.prompts_per_step = "
+            f"{config.train.prompts_per_step}: lower it, or use more data"
+        )
+    trained = {p.prompt for p in problems}
+    held_out = validation.load(config.replicate)
+    shared = [p.id for p in held_out if p.prompt in trained]
+    if shared:
+        raise UserError(
+            f"{len(shared)} of {len(held_out)} validation prompts are trained on, such as {shared[0]}: checkpoints "
+            "would be chosen by what was learnt by heart. Use data that leave them out, such as data=math_train_part "
+            "or data=leetcode_train_part, or other validation data"
+        )
 
 
 def describe(config: Config) -> dict[str, Any]:
@@ -99,7 +126,7 @@ def validate(config: Config, folder: Path, base: Path, steps: list[int]) -> list
         model, tokenizer = load_model(folder / "checkpoints" / folder_name(step), config.runtime.threads)
         engine.load(model, tokenizer, step)
         spec = SamplingSpec(n, config.replicate, "validate")
-        graded = rollout(engine, data.reward, problems, tokenizer, spec)
+        graded = rollout(engine, data, problems, tokenizer, spec)
         verdicts = [grade.verdict for _, grade in graded]
         check_failed_share(verdicts, config.eval.max_failed_share, f"validation of {folder.name} at step {step}")
         ks = sorted({1, config.k})
@@ -107,7 +134,7 @@ def validate(config: Config, folder: Path, base: Path, steps: list[int]) -> list
         means = curve(rewards, ks).mean(axis=0)
         scores = {f"{data.metric}@{k}": float(mean) for k, mean in zip(ks, means, strict=True)}
         first = [c for c, _ in graded if c.sample < KL_SAMPLES]
-        scored = reference.score(prompts_of(problems, tokenizer), first)
+        scored = reference.score(prompts_of(problems, tokenizer, template_of(data)), first)
         kl = np.mean([sum(c.logprobs) - sum(ref) for c, ref in zip(first, scored, strict=True)])
         about = {"step": step, "k": config.k, "n_samples": n, "n_problems": len(problems), "kl": float(kl)}
         found.append({**about, **scores})

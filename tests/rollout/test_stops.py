@@ -1,5 +1,7 @@
 """What ends a completion: the tokenizer's end of sequence, the model's others, and the prompt template's."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from kappo.data.template import Template
@@ -63,7 +65,7 @@ def test_the_models_generation_config_ends_completions_too(engine):
 def test_a_rollout_of_templated_problems(engine, chat):
     template = Template("chat", "{problem}")
     problems = [Problem("p", "hi", "1")]
-    graded = rollout(engine, Stub(), problems, chat, SPEC, template)
+    graded = rollout(engine, SimpleNamespace(reward=Stub(), template=template), problems, chat, SPEC)
     same = engine.generate(prompts_of(problems, chat, template), SPEC)
     assert [c for c, _ in graded] == same
     assert {c.token_ids[-1] for c, _ in graded if c.finish_reason == "stop"} == {0, 2}
