@@ -29,6 +29,7 @@ Plain commands:
   figures     tables -> PDF, PNG, CSV
   theory      the papers' theory figures, fixed points and stated numbers
   show        problems of a data set as a model sees them     kappo show data=math500 n=3 tokenizer=FOLDER
+  grade       grade a file of completions again               kappo grade math completions.jsonl -o verdicts.jsonl
   contamination
               test problems that stand in the training data   kappo contamination data=math_train against=math500
 

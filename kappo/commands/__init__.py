@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kappo.commands.calibrate import calibrate
 from kappo.commands.contamination import contamination
+from kappo.commands.grade import grade
 from kappo.commands.output import figures, tables
 from kappo.commands.runs import compare, evaluate, select
 from kappo.commands.show import show
@@ -20,5 +21,6 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "figures": figures,
     "theory": theory,
     "show": show,
+    "grade": grade,
     "contamination": contamination,
 }

@@ -109,7 +109,7 @@ def _parsed(text: str, path: Path, number: int) -> Any:
     row = f", row {number}" if number else ""
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         cut = "" if text.endswith("\n") or not number else " (the file's last line: cut off?)"
         raise UserError(f"{path}{row} is not valid JSON: {error}{cut}. Mend or delete the row") from None
 

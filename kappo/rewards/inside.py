@@ -12,6 +12,7 @@ import atexit
 import builtins
 import contextlib
 import functools
+import io
 import json
 import os
 import resource
@@ -31,7 +32,13 @@ PRELUDE = (
 
 PLAIN = {bool, int, float, str, type(None)}
 PACKAGES = ("numpy", "sortedcontainers")
-REACHING = {"_getframe", "currentframe", "f_back", "f_locals", "f_globals", "tb_frame", "gi_frame", "getppid"}
+REACHING = {
+    "_getframe", "_current_frames", "currentframe", "f_back", "f_locals", "f_globals", "tb_frame", "gi_frame", "getppid",
+}  # fmt: skip
+REACHING_OF = {"inspect": {"stack", "trace"}, "gc": {"get_objects", "get_referrers", "get_referents"}}
+"""Names that tell nothing by themselves, by the module they are taken from."""
+SAID = ("value", "error", "output")
+"""What the process of a program may say of a test."""
 TAG = "kappo"
 
 
@@ -54,6 +61,8 @@ def encode(value: Any) -> Any:
         return [encode(v) for v in value]
     if kind.__module__.split(".")[0] == "numpy" and hasattr(value, "tolist"):
         return encode(value.tolist())
+    if (kind.__module__, kind.__name__) in (("decimal", "Decimal"), ("fractions", "Fraction")):
+        return int(value) if value == int(value) else float(value)
     for base in (int, float, str):
         if isinstance(value, base) and kind.__eq__ is base.__eq__:
             return base(value)
@@ -145,39 +154,82 @@ def supply(source: str) -> dict[str, Any]:
     return names
 
 
-def reach(source: str) -> str:
-    """What only a program that aims at its judge names: its frames, its parent, its `check`; '' if nothing."""
-    for node in ast.walk(ast.parse(source)):
-        if (
-            isinstance(node, ast.FunctionDef)
-            and node.name == "check"
-            and [a.arg for a in node.args.args] == ["candidate"]
-        ):
-            return "check"
-        names = [node.attr] if isinstance(node, ast.Attribute) else []
-        names += [a.name for a in node.names] if isinstance(node, ast.ImportFrom) else []
+def _without_future(text: str) -> str:
+    return text
+
+
+def reach(source: str, judge: str = "") -> str:
+    """What only a program that aims at its judge names: its frames, its parent, the judge's function; '' if nothing."""
+    tree = ast.parse(source)
+    if judge and _replaces(tree, judge):
+        return judge
+    modules = {name: name for name in REACHING_OF}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {a.asname: a.name for a in node.names if a.asname and a.name in REACHING_OF}
+    for node in ast.walk(tree):
+        names, more = list[str](), set[str]()
+        if isinstance(node, ast.Attribute):
+            names = [node.attr]
+            more = REACHING_OF.get(modules.get(node.value.id, ""), more) if isinstance(node.value, ast.Name) else more
+        elif isinstance(node, ast.ImportFrom):
+            names, more = [a.name for a in node.names], REACHING_OF.get(node.module or "", more)
         for name in names:
-            if name in REACHING:
+            if name in REACHING or name in more:
                 return name
     return ""
 
 
+def _replaces(tree: ast.Module, judge: str) -> bool:
+    """Whether the module binds the judge's name to a function of `candidate` or *args that it never uses itself."""
+    if any(isinstance(n, ast.Name) and n.id == judge and isinstance(n.ctx, ast.Load) for n in ast.walk(tree)):
+        return False
+    for node in _module_level(tree.body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == judge:
+            found = node.args
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Lambda):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if not any(isinstance(t, ast.Name) and t.id == judge for t in targets):
+                continue
+            found = node.value.args
+        else:
+            continue
+        names = [a.arg for a in found.posonlyargs + found.args]
+        if names == ["candidate"] or (not names and found.vararg):
+            return True
+    return False
+
+
+def _module_level(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Statements that run in the module's own scope, those inside if, try, with and loops too."""
+    found = []
+    for node in body:
+        found.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for name in ("body", "orelse", "finalbody"):
+                found += _module_level(getattr(node, name, []))
+            for handler in getattr(node, "handlers", []):
+                found += _module_level(handler.body)
+    return found
+
+
 class Program:
-    """The compiled program, run in a fresh `__main__` each time."""
+    """The compiled program, run in a fresh module each time: `__main__` as a script, `program` where it is called."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.limit, self.entry = request["output"], request["entry"]
-        text = request["setup"] + "\n" + request["source"]
-        self.code = compile(text, "<program>", "exec", dont_inherit=True)
-        self.reach = reach(request["source"])
-        self.supplied = supply(text)
+        parts = [request["setup"], request["source"]]
+        self.code = [compile(text, "<program>", "exec", dont_inherit=True) for text in parts]
+        self.reach = reach(request["source"], request.get("judge", ""))
+        self.supplied = supply("\n".join(_without_future(text) for text in parts))
+        self.main = types.ModuleType("__main__" if request["mode"] == "stdin" else "program")
 
     def run(self) -> dict[str, Any]:
-        main = types.ModuleType("__main__")
-        sys.modules["__main__"] = main
-        names = main.__dict__
+        sys.modules["__main__"] = sys.modules[self.main.__name__] = self.main
+        names = self.main.__dict__
         names.update(self.supplied, __builtins__=builtins)
-        exec(self.code, names)
+        for code in self.code:
+            exec(code, names)
         return names
 
     def script(self) -> None:
@@ -193,22 +245,23 @@ class Program:
             if "threading" in sys.modules:
                 sys.modules["threading"]._shutdown()
             atexit._run_exitfuncs()
-            for file in {sys.stdout, sys.__stdout__}:
-                if file:
-                    file.flush()
+            for file in (sys.stdout, sys.__stdout__, *self.main.__dict__.values()):
+                if file is sys.stdout or isinstance(file, io.IOBase):
+                    with contextlib.suppress(Exception):
+                        file.flush()  # type: ignore[union-attr]
 
     def calls(self, tests: list[dict[str, Any]], out: int) -> None:
         """Evaluate the tests' expressions in one process, a line of JSON for each."""
         names = self.run()
         candidate = eval(self.entry, names) if self.entry else None
         for test in tests:
-            bound = {key: decode(value, names) for key, value in test["bindings"].items()}
             try:
+                bound = {key: decode(value, names) for key, value in test["bindings"].items()}
                 value = eval(test["expression"], {**names, **bound, "candidate": candidate})
                 line = json.dumps(["value", encode(value)])
                 if len(line) > self.limit:
                     line = json.dumps(["output", ""])
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 line = json.dumps(["error", describe(error)])
             _write_all(out, line.encode() + b"\n")
 
@@ -234,13 +287,13 @@ def confine(request: dict[str, Any]) -> None:
         resource.RLIMIT_FSIZE: request["output"],
         resource.RLIMIT_NOFILE: request["files"],
         resource.RLIMIT_NPROC: request["processes"],
-        resource.RLIMIT_CPU: int(request["cpu"]) + 2,
+        resource.RLIMIT_CPU: int(request["seconds" if request["mode"] == "stdin" else "total"]) + 2,
         resource.RLIMIT_CORE: 0,
     }
     for kind, value in limits.items():
         hard = resource.getrlimit(kind)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
+        resource.setrlimit(kind, (value, hard if kind == resource.RLIMIT_STACK else value))
 
 
 def start(request: dict[str, Any], run: Callable[[], None], *, read: int | None, write: int | None) -> int:
@@ -257,6 +310,7 @@ def start(request: dict[str, Any], run: Callable[[], None], *, read: int | None,
         for fd in (ANSWERS, FAULTS[0]):
             os.close(fd)
         os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         confine(request)
         run()
         code = 0
@@ -326,8 +380,21 @@ def scratch(content: bytes = b"") -> int:
     return fd
 
 
+def litter() -> set[str]:
+    """The files in the sandbox's own folders: what one test leaves there, the next must not find."""
+    found = set[str]()
+    for folder in ("/tmp", "/dev/shm"):
+        with contextlib.suppress(OSError):
+            found |= {f"{folder}/{name}" for name in os.listdir(folder)}
+    return found
+
+
 def stdin_tests(request: dict[str, Any], program: Program, deadline: float) -> None:
-    for test in request["tests"]:
+    before = litter()
+    for i, test in enumerate(request["tests"]):
+        if i and litter() - before:
+            answer("renew", "")
+            return
         seconds = min(request["seconds"], deadline - time.monotonic())
         if seconds <= 0:
             answer("timeout", "")
@@ -399,9 +466,11 @@ def next_line(fd: int, rest: bytes, seconds: float, limit: int) -> tuple[tuple[s
     line, rest = rest.split(b"\n", 1)
     try:
         kind, value = json.loads(line)
-        return (str(kind), value), rest, ""
+        if kind in SAID:
+            return (kind, value), rest, ""
     except (ValueError, TypeError, RecursionError):
-        return ("error", "wrote something else than a value"), rest, ""
+        pass
+    return ("error", "wrote something else than a value"), rest, ""
 
 
 def main() -> None:
@@ -410,6 +479,7 @@ def main() -> None:
 
     for name in ("quit", "exit"):
         setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D"))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 of a namespace ignores what it does not handle
     ANSWERS = os.dup(1)
     os.set_inheritable(ANSWERS, False)
     FAULTS = os.pipe()
