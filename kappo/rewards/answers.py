@@ -12,9 +12,13 @@ MOST_BOXES = 64
 BOX = re.compile(r"\\(?:boxed|fbox|framebox)(?![A-Za-z])")
 TOKEN_AFTER_BOX = re.compile(r"\s*([^\s{}$\\]+|\\[A-Za-z]+)")
 BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-BETWEEN = re.compile(r"[\s$]*(?:,[\s$]*)?(?:(?:\\text\{)?\s*(?:and|or)\s*\}?)?[\s$]*")
+GAP = r"(?:[\s$]|\\[()\[\],;:! ]|\\q?quad(?![A-Za-z]))*"
+BETWEEN = re.compile(
+    rf"{GAP}(?:[,;]{GAP})?(?:(?:\\text\{{)?\s*(and|or)\s*\}}?)?{GAP}(?:[A-Za-z](?:_[A-Za-z0-9]|_\{{[A-Za-z0-9]+\}})?\s*={GAP})?"
+)
 STATED = re.compile(
-    r"(?:\banswer\W{0,8}?(?:\s+is)?\s*[:=]|\banswer\s+is\b|\bfinal\s+answer\W*?\n|^####)\s*:?\s*(?=(\S.*))",
+    r"(?:\banswer\W{0,8}?(?:\s+is)?\s*[:=]|\banswer\s+is\b(?:\s+(?:therefore|thus|then|simply|just|hence)\b)?"
+    r"|\bfinal\s+answer\W*?\n|^[#*]{1,6} ?answer\W*?\n|^####)\s*:?\s*(?=(\S.*))",
     re.IGNORECASE | re.MULTILINE,
 )
 DELIMITED = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]")
@@ -65,12 +69,14 @@ def unbox(answer: str) -> str:
     return answer
 
 
-def _joined(text: str, found: list[tuple[str, int, int]]) -> list[str]:
-    """Contents of the last boxes of one line that only commas, `and`, `or` stand between."""
+def _joined(text: str, found: list[tuple[str, int, int]], many: bool) -> list[str]:
+    """Contents of the last boxes of one line that only commas, `and`, `or` stand between; where one is sought, `or`."""
     contents = [found[-1][0]]
     for (content, _, end), (_, start, _) in zip(found[-2::-1], found[:0:-1], strict=True):
-        between = text[end:start]
-        if "\n" in between or not BETWEEN.fullmatch(between) or not between.strip(" $"):
+        joint = BETWEEN.fullmatch(text, end, start)
+        if "\n" in text[end:start] or not joint or not text[end:start].strip(" $"):
+            break
+        if not many and joint[1] != "or":
             break
         contents.insert(0, content)
     return contents
@@ -102,5 +108,4 @@ def final_answer(text: str, many: bool = False) -> str | None:
     found = boxes(part)
     if not found:
         return None
-    contents = _joined(part, found) if many else [found[-1][0]]
-    return unbox(", ".join(contents)).strip()
+    return unbox(", ".join(_joined(part, found, many))).strip()

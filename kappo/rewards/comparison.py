@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kappo.rewards import numerals
-from kappo.rewards.structure import ASSIGNED, LISTS, NAME, Shape, interval, regrouped, words
+from kappo.rewards.notation import words
+from kappo.rewards.structure import ANOTHER, ASSIGNED, LISTS, NAME, Shape, interval, regrouped
 
-CHOSEN = re.compile(r"([A-Z])(?:[.):].*)?", re.DOTALL)
+CHOSEN = re.compile(r"([A-Z])(?:[.):](.*))?", re.DOTALL)
 FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "=": "=", "\\ne": "\\ne", "\\equiv": "\\equiv"}
 
 
@@ -39,6 +40,8 @@ class NoFormulas:
 
 def equal(gold: Shape, found: Shape, oracle: Oracle) -> bool:
     """Is the found answer the gold one? Raises Undecided and what the oracle raises."""
+    if not found.text:
+        return False
     if gold.text == found.text and gold.unit in ("", found.unit):
         return True
     if "choice" in (gold.kind, found.kind) or (_letter(gold) and _letter(found)):
@@ -69,7 +72,7 @@ def _choices(gold: Shape, found: Shape, oracle: Oracle) -> bool:
 def _letter(shape: Shape) -> str:
     """The letter of an answer such as `C` or `C. 15`."""
     found = CHOSEN.fullmatch(shape.text)
-    return found[1] if found else ""
+    return found[1] if found and not ANOTHER.match(found[2] or "") else ""
 
 
 def _units_agree(gold: Shape, found: Shape) -> bool:
@@ -84,6 +87,12 @@ def _composite(gold: Shape, found: Shape, oracle: Oracle) -> bool:
             return _unordered(several.items, other.items, oracle)
         if one.kind == "set" and len(one.items) == 1 and other.kind in ("number", "formula"):
             return equal(one.items[0], other, oracle) if one is gold else equal(other, one.items[0], oracle)
+        if one.kind == "time" and other.quantity and ":" not in one.text:
+            return other.quantity.value == int(one.marks[0])
+        if one.kind == "time" and other.kind in ("ratio", "number") and not one.marks[2]:
+            hours, minutes = (Shape("number", mark, quantity=numerals.read(mark)) for mark in one.marks[:2])
+            parts = Shape("ratio", one.text, (hours, minutes))
+            return _composite(parts, other, oracle) if one is gold else _composite(other, parts, oracle)
         if one.kind == "base" and other.kind in ("number", "formula"):
             return one.marks[0] == other.text.lstrip("0")
         if one.kind == "ratio" and other.kind == "number" and len(one.items) == 2:
@@ -91,12 +100,17 @@ def _composite(gold: Shape, found: Shape, oracle: Oracle) -> bool:
         if one.kind == "record" and other.kind in ("tuple", "list"):
             values = [value for _, value in sorted(zip(one.marks, one.items, strict=True), key=lambda pair: pair[0])]
             return _ordered(values, other.items, oracle) if one is gold else _ordered(other.items, values, oracle)
+    if found.kind == "list" and gold.kind in ("number", "formula"):
+        return all(equal(gold, item, oracle) for item in found.items)
     if kinds <= {"list", "set", "union"}:
         distinct = gold.kind == found.kind == "set"
         ours, theirs = (_distinct(shape.items) if distinct else shape.items for shape in (gold, found))
         return _unordered(ours, theirs, oracle)
     if kinds <= {"list", "sequence", "tuple"} and (gold.kind != "tuple" or found.kind != "tuple"):
-        plain = all(shape.kind != "tuple" or shape.marks in (("(", ")"), ("[", "]")) for shape in (gold, found))
+        plain = all(
+            shape.kind != "tuple" or shape.marks == ("(", ")") or (shape.marks == ("[", "]") and len(shape.items) > 2)
+            for shape in (gold, found)
+        )
         return plain and _ordered(gold.items, found.items, oracle)
     if kinds == {"matrix", "tuple"}:
         return _vector(gold, found, oracle)

@@ -13,7 +13,7 @@ asin acos atan ln log lg exp sqrt cbrt abs floor ceil
 """
 FUNCTIONS = FUNCTION_NAMES.split()
 INVERSE = {name: f"arc{name}" for name in ("sin", "cos", "tan", "cot", "sec", "csc")}
-ALIASES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "log": "ln"}
+ALIASES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 CONSTANTS = {"\\pi": "pi", "pi": "pi", "\\infty": "oo", "infinity": "oo", "inf": "oo", "e": "e", "i": "i"}
 LETTERS = """
 alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega
@@ -21,6 +21,7 @@ Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar dots emptyse
 triangle angle aleph nabla perp parallel
 """
 GREEK = set(LETTERS.split())
+WRITTEN_OUT = {"alpha", "beta", "gamma", "delta", "theta", "lambda", "sigma", "omega"}
 MARKED = "vec hat bar overline dot ddot tilde underline widehat overrightarrow mathcal mathbb boldsymbol pmb"
 ACCENTS = set(MARKED.split())
 BIG = ("\\sum", "\\prod", "\\int")
@@ -45,7 +46,10 @@ def tokens(text: str) -> list[str]:
     """Tokens of a canonical formula; a run of letters becomes function names and single letters."""
     found: list[str] = []
     for token in TOKEN.findall(text):
-        found += WORD.findall(token) if token.isalpha() and token.isascii() else [token]
+        if token in WRITTEN_OUT:
+            found.append(f"\\{token}")
+        else:
+            found += WORD.findall(token) if token.isalpha() and token.isascii() else [token]
     return found
 
 
@@ -254,7 +258,8 @@ class _Reader:
             name += self.take()
             if name[-1] == "_":
                 name += self.subscript()
-        if name.rstrip("'") in GENERIC and self.next == "(":
+        at_zero = self.found[self.at : self.at + 3] == ["(", "0", ")"]
+        if (name.rstrip("'") in GENERIC and self.next == "(") or at_zero:
             self.take()
             parts = [self.sum()]
             while self.skip(","):

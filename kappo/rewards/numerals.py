@@ -14,7 +14,9 @@ FLOAT_DIGITS = 15
 
 WHOLE = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[1-9][0-9]{0,2}(?: [0-9]{3})+|[0-9]+)"
 DECIMAL = rf"(?:{WHOLE}?\.[0-9]+|{WHOLE}\.?)"
-REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\{([0-9]+)\}")
+REPEATING = re.compile(
+    r"([0-9]*)\.([0-9]*)\\(?:overline|bar|dot)\{([0-9]+)\}|([0-9]*)\.([0-9]{0,20}?)([0-9]{1,20}?)\6{2,}\\dots"
+)
 SCIENTIFIC = re.compile(
     rf"({DECIMAL})(?:[eE]([-+]?[0-9]+)|(?:\\times|\\cdot|\*|x)?10\^(?:\{{([-+]?[0-9]+)\}}|\(([-+]?[0-9]+)\)|([-+]?[0-9])))"
 )
@@ -42,10 +44,15 @@ NAMES = {
     "gal": "gal gallon gallons", "th": "th st nd rd",
 }  # fmt: skip
 UNITS = {name: unit for unit, names in NAMES.items() for name in names.split()}
-COUNTING = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+COUNTING = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 NOT_UNITS = """
 and or not no nor is are was be but if else maybe either neither wrong correct true false answer the that this should
-return gold i my none any all only then to more less least most pi sqrt sin cos tan log ln exp cot sec csc e x y z
+return gold i my none any all only then to more less least most probably perhaps possibly possible likely guess sure
+unsure uncertain think approximately approx about around roughly nearly almost exceed over under above below between
+versus vs through unless when otherwise instead except without would could might may can must anything everything
+something whatever fewer higher lower larger smaller greater other another both number zero one two three four five
+six seven eight nine ten plus minus times alpha beta gamma delta theta lambda sigma omega infinity pi sqrt sin cos tan
+log ln exp cot sec csc e x y z
 """
 NOT_A_UNIT = set(NOT_UNITS.split())
 
@@ -97,7 +104,7 @@ def _unsigned(text: str) -> Quantity | None:
         exponent = int(found[1] or found[2])
         return Quantity(Fraction(10) ** exponent) if abs(exponent) <= LARGEST_EXPONENT else None
     if found := REPEATING.fullmatch(text):
-        whole, fixed, period = str(found[1]), str(found[2]), str(found[3])
+        whole, fixed, period = (part for part in found.groups() if part is not None)
         start = Fraction(_whole(whole + fixed), 10 ** len(fixed))
         return Quantity(start + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed)))
     return None
@@ -115,6 +122,9 @@ def unit_name(text: str) -> str:
             power = "^2" if plain.startswith("sq") else "^3"
             continue
         known = UNITS.get(name) or UNITS.get(plain) or (plain[:-1] if plain.endswith("s") else plain)
+        if exponent.strip("{}").startswith("-"):
+            names.append("/")
+            exponent = exponent.strip("{}")[1:].removeprefix("1")
         names.append(known + (f"^{exponent}" if exponent else power))
         power = ""
     return " ".join(names)
@@ -127,7 +137,11 @@ def split_unit(text: str) -> tuple[str, str]:
         return text, ""
     unit = found[1]
     bare = re.sub(r"\\text\{[^{}]*\}|\^\{?[^{}]*\}?", " ", unit)
-    if any(word.strip(".").lower() not in UNITS and word not in "°°C°F/''" for word in bare.split()):
+    apart = text[: found.start(1)].endswith(" ")
+    if any(
+        word.strip(".").lower() not in UNITS and word not in "°°C°F/''" and not (apart and len(word) > 3)
+        for word in bare.split()
+    ):
         return text, ""
     words = re.findall(r"[a-z]+", unit.replace(r"\text", " ").lower())
     digits = re.search(r"[0-9=<>]", re.sub(r"\^\{?-?[0-9]\}?", "", unit))

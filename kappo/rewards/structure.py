@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kappo.rewards import numerals
 from kappo.rewards.expressions import FUNCTIONS
+from kappo.rewards.notation import split, wrapped
 from kappo.rewards.numerals import Quantity
 
 MOST_ITEMS = 200
 DEEPEST = 20
-PIECE = re.compile(r"\\begin\{matrix\}|\\end\{matrix\}|\\[A-Za-z]+|\\.|.", re.DOTALL)
-OPEN = {"(", "[", "{", "\\{", "\\langle", "\\lfloor", "\\lceil", "\\begin{matrix}"}
-CLOSE = {")", "]", "}", "\\}", "\\rangle", "\\rfloor", "\\rceil", "\\end{matrix}"}
 RELATIONS = {"=", "<", ">", "\\le", "\\ge", "\\ne", "\\approx", "\\equiv", "\\sim", "\\in", "\\notin", "\\subset"}
-GROUPED = re.compile(r"(?<![0-9,.])[1-9][0-9]{0,2}(?:,[0-9]{3})*$")
-GROUP = re.compile(r",[0-9]{3}(?![0-9])")
 LETTER = r"(?:[A-Za-z]|\\(?:alpha|beta|gamma|delta|epsilon|theta|lambda|mu|phi|rho|sigma|tau|omega|psi|kappa|eta))"
 SUBSCRIPT = r"(?:_(?:[A-Za-z0-9]|\{[^{}]*\}))?'*"
 NAME = re.compile(rf"{LETTER}{SUBSCRIPT}")
+ABSOLUTE = re.compile(rf"\|({LETTER}{SUBSCRIPT})\|")
 ASSIGNED = re.compile(
-    rf"{LETTER}{SUBSCRIPT}(?:\([^()=]*\))?|[A-Za-z ]+|\\text\{{[^{{}}]*\}}|\|[A-Z]{{2}}\||\[[A-Z]+\]"
+    rf"{LETTER}{SUBSCRIPT}(?:\([^()]*\))?|[A-Za-z ]+|\\text\{{[^{{}}]*\}}|\|[A-Z]{{1,2}}\||\\#[A-Z]|\[[A-Z]+\]"
     r"|\\(?:overline|vec|hat|mathbf)\{[^{}]*\}"
-    rf"|\([A-Za-z](?:, ?[A-Za-z])*\)|m?\\angle ?[A-Z]+|{LETTER}(?:\+{LETTER})+"
+    rf"|\([A-Za-z](?:, ?[A-Za-z])*\)|m?\\angle ?[A-Z]+|{LETTER}(?:[+:]{LETTER})+"
+    rf"|\\(?:sin|cos|tan|cot|sec|csc) ?(?:{LETTER}|\({LETTER}\)|\\angle ?[A-Z]+)"
 )
-BASED = re.compile(r"(?:\\text\{|\()?([0-9A-Z]+)[})]?_(?:\{?([0-9]{1,2})\}?|\{\\text\{([a-z]+)\}\})")
+BASED = re.compile(r"([0-9A-Z]+)(?:_([0-9]{1,2}|[a-z]+)|(?:in)?base([0-9]{1,2}|[a-z]+))")
 NUMERALS = "two three four five six seven eight nine ten eleven twelve"
 BASES = {name: base for base, name in enumerate(NUMERALS.split(), 2)}
-TIME = re.compile(r"([0-9]{1,2}):([0-5][0-9])(?: ?(?:\\text\{)? ?([AaPp])\.?[Mm]\.?\}?)?")
+TIME = re.compile(r"([0-9]{1,2}):([0-5][0-9])(?: ?(?:\\text\{)? ?([AaPp])\.? ?[Mm]\.?\}?)?")
+HOUR = re.compile(r"([0-9]{1,2}) ?(?:\\text\{)? ?([AaPp])\.? ?[Mm]\.?\}?")
 TRIG = re.compile("|".join(name for name in FUNCTIONS if name.startswith(("sin", "cos", "tan", "cot", "sec", "csc"))))
 LABELLED = re.compile(
     r"\\choice\{(?P<letter>[A-Z])\}(?P<after>.*)|\((?P<bare>[A-Z])\)[.:]? ?(?P<plain>(?:-?[0-9$]|-?\\frac).*)?"
     r"|(?P<before>.*)\\choice\{(?P<last>[A-Z])\}",
     re.DOTALL,
 )
+ANOTHER = re.compile(
+    r"\s*(?:[,;/]|(?:\\text\{)?\s*\\?(?:or|and|nor|not|but|if|is|was|maybe|unless|perhaps|probably|possibly)\b)"
+)
+"""How what stands behind a choice goes on where it is not what the choice stands for."""
 LISTS = ("list", "sequence")
 
 
@@ -53,40 +57,6 @@ class Shape:
     quantity: Quantity | None = None
     unit: str = ""
     name: str = ""
-
-
-def split(text: str, separators: set[str], grouping: bool = True) -> tuple[list[str], list[str]]:
-    """Pieces between separators outside all brackets, and the separators. grouping: 1,234 is one number."""
-    pieces, found, depth, start = [], [], 0, 0
-    for match in PIECE.finditer(text):
-        token = match[0]
-        depth += (token in OPEN) - (token in CLOSE)
-        if token not in separators or depth:
-            continue
-        if (
-            token == ","
-            and grouping
-            and GROUP.match(text, match.start())
-            and GROUPED.search(text[start : match.start()])
-        ):
-            continue
-        pieces.append(text[start : match.start()].strip())
-        found.append(token)
-        start = match.end()
-    return [*pieces, text[start:].strip()], found
-
-
-def wrapped(text: str) -> tuple[str, str, str] | None:
-    """(opening bracket, inside, closing bracket) where one pair of brackets holds all of the text."""
-    tokens = [(match[0], match.start(), match.end()) for match in PIECE.finditer(text)]
-    if len(tokens) < 2 or tokens[0][0] not in OPEN or tokens[-1][0] not in CLOSE:
-        return None
-    depth = 0
-    for token, _, end in tokens:
-        depth += (token in OPEN) - (token in CLOSE)
-        if depth == 0 and end < len(text):
-            return None
-    return (tokens[0][0], text[tokens[0][2] : tokens[-1][1]].strip(), tokens[-1][0]) if depth == 0 else None
 
 
 def read(text: str, depth: int = 0) -> Shape:
@@ -111,13 +81,15 @@ def _choice(text: str, depth: int) -> Shape | None:
     if not found:
         return None
     rest = (found["after"] or found["plain"] or found["before"] or "").strip(" =:")
-    if "\\choice" in rest or rest.startswith("\\and"):
+    if "\\choice" in rest or ANOTHER.match(rest):
         return None
     letter = found["letter"] or found["bare"] or found["last"]
     return Shape("choice", text, (read(rest, depth + 1),) if rest else (), name=letter)
 
 
 def _time(text: str, depth: int) -> Shape | None:
+    if hour := HOUR.fullmatch(text):
+        return Shape("time", text, marks=(str(int(hour[1])), "00", hour[2].lower()))
     found = TIME.fullmatch(text)
     return Shape("time", text, marks=(str(int(found[1])), found[2], (found[3] or "").lower())) if found else None
 
@@ -128,7 +100,7 @@ def _number(text: str, depth: int) -> Shape | None:
 
 
 def _list(text: str, depth: int, grouping: bool = True) -> Shape | None:
-    pieces, _ = split(text, {",", ";", "\\and"}, grouping)
+    pieces, joints = split(text, {",", ";", "\\and", "\\or"}, grouping)
     pieces = [piece for piece in pieces if piece]
     if not 2 <= len(pieces) <= MOST_ITEMS or (text.startswith("\\text") and wrapped(text.removeprefix("\\text"))):
         return None
@@ -141,9 +113,24 @@ def _list(text: str, depth: int, grouping: bool = True) -> Shape | None:
         items = [item.items[1] if name else item for item, name in zip(items, names, strict=True)]
         return Shape("sequence" if dotted else "list", text, _flat(items), name=names[0])
     intervals = [interval(item) for item in items]
+    if joints == ["\\and"] and (both := _both(text, intervals)):
+        return both
     if all(intervals) and len({item.name for item in intervals if item}) == 1:
         return Shape("union", text, _flat([item for item in intervals if item]), name=items[0].name)
     return Shape("sequence" if dotted else "list", text, _flat(items))
+
+
+def _both(text: str, spans: list[Shape | None]) -> Shape | None:
+    """What a bound from below and a bound from above hold together, where the two overlap."""
+    if not all(span and span.kind == "tuple" for span in spans):
+        return None
+    low, high = sorted((span for span in spans if span), key=lambda span: span.items[0].text == "-\\infty")
+    ends = low.items[0].quantity, high.items[1].quantity
+    if low.name != high.name or low.items[1].text != "\\infty" or high.items[0].text != "-\\infty":
+        return None
+    if not ends[0] or not ends[1] or ends[0].value >= ends[1].value:
+        return None
+    return Shape("tuple", text, (low.items[0], high.items[1]), (low.marks[0], high.marks[1]), name=low.name)
 
 
 def _flat(items: list[Shape]) -> tuple[Shape, ...]:
@@ -173,8 +160,22 @@ def _union(text: str, depth: int) -> Shape | None:
     for kind, separators in (("union", {"\\cup"}), ("difference", {"\\setminus", "\\backslash"})):
         pieces, signs = split(text, separators)
         if signs:
-            return Shape(kind, text, tuple(read(piece, depth + 1) for piece in pieces))
+            items = tuple(read(piece, depth + 1) for piece in pieces)
+            return _punctured(text, items) or Shape(kind, text, items)
     return Shape("tuple", text, (read("-\\infty"), read("\\infty")), ("(", ")")) if text == "\\reals" else None
+
+
+def _punctured(text: str, items: tuple[Shape, ...]) -> Shape | None:
+    """\\reals without some numbers, as a union of intervals."""
+    if len(items) != 2 or items[0].text != "\\reals" or items[1].kind != "set":
+        return None
+    points = [item for item in items[1].items if item.quantity]
+    if len(points) != len(items[1].items):
+        return None
+    points.sort(key=lambda item: item.quantity.value if item.quantity else 0)
+    ends = [read("-\\infty"), *points, read("\\infty")]
+    spans = [Shape("tuple", text, pair, ("(", ")")) for pair in itertools.pairwise(ends)]
+    return Shape("union", text, tuple(spans))
 
 
 def _bracketed(text: str, depth: int) -> Shape | None:
@@ -182,13 +183,17 @@ def _bracketed(text: str, depth: int) -> Shape | None:
     if not found:
         return None
     opening, inside, closing = found
+    if opening in ("\\lfloor", "\\lceil"):
+        return None
+    if opening == "{" and (number := _number(inside, depth)):
+        return number
     curly = opening in ("{", "\\{")
     if opening == "\\{":
         condition, bars = split(inside, {"\\mid", "|", ":"})
         if len(bars) == 1:
             shape = read(condition[1], depth + 1)
             return interval(shape) or shape
-    pieces, _ = split(inside, {",", ";"} | ({"\\and"} if curly else set()), grouping=False)
+    pieces, _ = split(inside, {",", ";"} | ({"\\and", "\\or"} if curly else set()), grouping=False)
     if len(pieces) == 1 and opening != "\\{":
         return read(inside, depth + 1)
     if len(pieces) > MOST_ITEMS:
@@ -201,13 +206,17 @@ def _bracketed(text: str, depth: int) -> Shape | None:
 
 
 def _matrix(text: str, depth: int) -> Shape | None:
-    found = wrapped(text)
+    before, begin, _ = text.partition("\\begin{matrix}")
+    found = wrapped(text[len(before) :]) if begin else None
     if not found or found[0] != "\\begin{matrix}":
         return None
     rows = [row for row in split(found[1], {"\\\\"})[0] if row]
     cells = [split(row.replace("\\hline", ""), {"&"})[0] for row in rows]
     if len({len(row) for row in cells}) != 1 or sum(map(len, cells)) > MOST_ITEMS:
         return None
+    if before:
+        factor = "-1" if before == "-" else re.sub(r"\\(?:cdot|times) ?$", "", before)
+        cells = [[f"({factor})({cell})" for cell in row] for row in cells]
     return Shape("matrix", text, tuple(_row(row, depth) for row in cells))
 
 
@@ -221,9 +230,12 @@ def _ratio(text: str, depth: int) -> Shape | None:
 
 
 def _based(text: str, depth: int) -> Shape | None:
-    found = BASED.fullmatch(text)
-    base = int(found[2] or BASES.get(found[3], 0)) if found else 0
-    if not found or not 2 <= base <= 36 or not any(c.isdigit() for c in found[1]):
+    found = BASED.fullmatch(re.sub(r"\\text|\\overline|[{}() ]", "", text))
+    if not found:
+        return None
+    written = found[2] or found[3]
+    base = int(written) if written.isdigit() else BASES.get(written, 0)
+    if not 2 <= base <= 36 or not (any(c.isdigit() for c in found[1]) or (base > 10 and len(found[1]) > 1)):
         return None
     numeral = all(int(c, 36) < base for c in found[1])
     return Shape("base", text, marks=(found[1].lstrip("0"), str(base))) if numeral else None
@@ -245,18 +257,21 @@ def _words(text: str, depth: int) -> Shape | None:
     return Shape("text", text) if held or (bare and not TRIG.search(text)) else None
 
 
-def words(text: str) -> str:
-    """An answer in words without markup, punctuation and case."""
-    text = text.replace("\\text", " ").replace("\\and", " and ")
-    return " ".join(re.findall(r"[^\W_]+|[^\w\s{}.,;:'\"!?\\()]", text.casefold()))
-
-
 def interval(shape: Shape) -> Shape | None:
     """A relation between one letter and bounds as an interval, or as a union where it excludes a point."""
     if shape.kind != "relation":
         return None
     places = [place for place, side in enumerate(shape.items) if NAME.fullmatch(side.text)]
     signs, sides = shape.marks, shape.items
+    if len(sides) == 2 and (found := ABSOLUTE.fullmatch(sides[0].text)) and signs[0] in ("<", "\\le", ">", "\\ge"):
+        low, high, strict = read(f"-({sides[1].text})"), sides[1], signs[0] in "<>"
+        if signs[0] in ("<", "\\le"):
+            return _span(shape, found[1], low, high, strict, strict)
+        parts = (
+            _span(shape, found[1], read("-\\infty"), low, True, strict),
+            _span(shape, found[1], high, read("\\infty"), strict, True),
+        )
+        return Shape("union", shape.text, parts, name=found[1])
     if len(sides) == 3 and places == [1] and signs[0] in ("<", "\\le", ">", "\\ge"):
         up = signs[0] in ("<", "\\le")
         if {signs[0], signs[1]} - ({"<", "\\le"} if up else {">", "\\ge"}):

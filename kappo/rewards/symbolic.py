@@ -11,8 +11,8 @@ from typing import Any
 
 from kappo.rewards.comparison import Undecided, equal
 from kappo.rewards.expressions import TooDeep, Unreadable, parse
-from kappo.rewards.notation import canonical
-from kappo.rewards.structure import Shape, read, words
+from kappo.rewards.notation import canonical, words
+from kappo.rewards.structure import Shape, read
 from kappo.rewards.values import is_decimal_of, ratio, same_formula
 
 LARGEST_MEMORY = 2 * 1024**3
@@ -71,7 +71,7 @@ def _vetoed(gold: str, found: str) -> bool:
     plain = [re.sub(r"\\[A-Za-z]+", " ", words(text)) for text in (gold, found)]
     texts = [sorted(re.findall(r"\\text\{([^{}]*)\}", text)) for text in (gold, found)]
     runs = [sorted(re.findall(r"[a-z]{3,}", text)) for text in plain]
-    marks = [[text.count(mark) for mark in (",", "=", "\\and", "\\pm", "%")] for text in (gold, found)]
+    marks = [[text.count(mark) for mark in (",", "=", "\\and", "\\or", "\\pm", "%")] for text in (gold, found)]
     strange = re.search(r"[^\x20-\x7e°＄]", found)
     return bool(strange) or texts[0] != texts[1] or runs[0] != runs[1] or marks[0] != marks[1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -14,8 +15,10 @@ DIGITS = 60
 CLOSE = 40
 """Digits that must agree where DIGITS are carried."""
 MORE = 400
-POINTS = (1, 1, 1, -1, -1)
-"""Signs of the letters at the points: a positive point must agree, a negative one where both sides are real."""
+POINTS = (1, 1, 1, -1, -1, 0, 0, 0)
+"""Signs of the letters at the points, 0 for mixed: a positive point must agree, others where both sides are real."""
+LONGEST_EXACT = 12_000
+"""Bits of the longest rational that is computed exactly."""
 HIGHEST_TOWER = 300
 """Digits of the largest exponent that is followed."""
 
@@ -29,7 +32,9 @@ def letter(name: str, point: int) -> Any:
     from mpmath import mpf
 
     number = int.from_bytes(hashlib.sha256(f"{name} {point}".encode("utf-8", "replace")).digest(), "big")
-    return POINTS[point] * (mpf(number) / mpf(2) ** 256 * 2 + mpf(1) / 3)
+    return (POINTS[point] or (-1) ** (sum(map(ord, name)) >> point % 3)) * (
+        mpf(number) / mpf(2) ** 256 * 2 + mpf(1) / 3
+    )
 
 
 def evaluate(tree: Node, point: int) -> Any:
@@ -52,7 +57,10 @@ def evaluate(tree: Node, point: int) -> Any:
         return mp.fsum(values)
     if kind == "mul":
         return mp.fprod(values)
-    return _operations()[kind](*values)
+    value = _operations()[kind](*values)
+    if POINTS[point] < 1 and mp.im(value) != 0 and not any(mp.im(operand) for operand in values):
+        raise ValueError("not real")
+    return value
 
 
 def _odd_root(exponent: Node) -> tuple[int, int] | None:
@@ -79,7 +87,7 @@ def _operations() -> dict[str, Callable[..., Any]]:
     return {
         "neg": lambda a: -a, "div": lambda a, b: a / b, "pow": _power, "root": _root, "fact": _factorial,
         "abs": abs, "floor": mp.floor, "ceil": mp.ceil, "binom": mp.binomial, "exp": lambda a: _power(mp.e, a),
-        "ln": mp.log, "lg": mp.log10, "sin": _wave(mp.sin), "cos": _wave(mp.cos), "tan": _wave(mp.tan),
+        "ln": mp.log, "log": mp.log, "lg": mp.log10, "sin": _wave(mp.sin), "cos": _wave(mp.cos), "tan": _wave(mp.tan),
         "cot": _wave(mp.cot), "sec": _wave(mp.sec), "csc": _wave(mp.csc), "sinh": mp.sinh, "cosh": mp.cosh,
         "tanh": mp.tanh, "coth": mp.coth, "arcsin": mp.asin, "arccos": mp.acos, "arctan": mp.atan, "arccot": mp.acot,
         "arcsec": mp.asec, "arccsc": mp.acsc, "arcsinh": mp.asinh, "arccosh": mp.acosh, "arctanh": mp.atanh,
@@ -136,6 +144,36 @@ def _near(a: Any, b: Any, digits: int) -> bool:
     return bool(abs(a - b) <= max(abs(a), abs(b)) * mp.mpf(10) ** -digits)
 
 
+def _small(exponent: Fraction, base: Fraction) -> bool:
+    bits = max(base.numerator.bit_length(), base.denominator.bit_length())
+    return exponent.denominator == 1 and abs(exponent) * bits <= LONGEST_EXACT
+
+
+def rational(tree: Node) -> Fraction | None:
+    """The exact value of a tree of whole numbers, decimals, + - * / and whole powers; None for others and huge ones."""
+    kind, *parts = tree
+    if kind == "num":
+        return Fraction(parts[0]) if len(parts[0]) < LONGEST_EXACT // 4 else None
+    if kind not in ("add", "mul", "neg", "div", "pow"):
+        return None
+    values = []
+    for part in parts:
+        value = rational(part)
+        if value is None or max(value.numerator.bit_length(), value.denominator.bit_length()) > LONGEST_EXACT:
+            return None
+        values.append(value)
+    if kind == "add":
+        return sum(values, Fraction(0))
+    if kind == "mul":
+        return math.prod(values, start=Fraction(1))
+    if kind == "neg":
+        return -values[0]
+    if kind == "div":
+        return values[0] / values[1] if values[1] else None
+    whole = _small(values[1], values[0]) and (values[0] or values[1] > 0)
+    return values[0] ** values[1].numerator if whole else None
+
+
 def _same_at(trees: tuple[Node, Node], point: int) -> bool | None:
     """Equal at a point; None where a side is undefined there, or not real at a negative point."""
     import mpmath as mp
@@ -146,15 +184,17 @@ def _same_at(trees: tuple[Node, Node], point: int) -> bool | None:
 
     try:
         a, b = both(DIGITS)
-        if mp.isnan(a) or mp.isnan(b) or (POINTS[point] < 0 and any(abs(mp.im(v)) > 1e-30 * abs(v) for v in (a, b))):
+        if mp.isnan(a) or mp.isnan(b) or (POINTS[point] < 1 and any(abs(mp.im(v)) > 1e-30 * abs(v) for v in (a, b))):
             return None
-        size = max(_size(a), _size(b)) * 0.30103
+        size = max(_size(a), _size(b), 0) * 0.30103
         near = _near(a, b, CLOSE)
+        if near:
+            size = max(size, *(_hidden(tree, point) for tree in trees))
         if near and size < CLOSE - 5:
             return True
         if not near and not _near(a, b, 8) and max(abs(a), abs(b)) > mp.mpf(10) ** (10 - DIGITS):
             return False
-        digits = MORE + int(min(max(size, 0), 5_000))
+        digits = MORE + int(min(size, 5_000))
         exact = both(digits)
         with mp.workdps(digits):
             if _near(*exact, digits - MORE // 2):
@@ -164,6 +204,18 @@ def _same_at(trees: tuple[Node, Node], point: int) -> bool | None:
             return all(abs(v) < least and _shrinks(v, w) for v, w in zip(exact, (a, b), strict=True))
     except (ZeroDivisionError, ValueError):
         return None
+
+
+def _hidden(tree: Node, point: int) -> int:
+    """Decimal digits between the largest and the smallest term of the sums in a tree."""
+    import mpmath as mp
+
+    parts = [part for part in tree[1:] if isinstance(part, tuple)]
+    here = 0
+    if tree[0] == "add":
+        sizes = [int(size) for part in parts if mp.isfinite(size := mp.mag(evaluate(part, point)))]
+        here = int((max(sizes) - min(sizes)) * 0.30103) if sizes else 0
+    return max([here, *(_hidden(part, point) for part in parts)])
 
 
 def _shrinks(exact: Any, rough: Any) -> bool:
@@ -178,6 +230,30 @@ def same_formula(gold: str, found: str) -> bool:
     Raises Unreadable for what is no formula, or is undefined at every positive point.
     """
     trees = parse(gold), parse(found)
+    same = _same_trees(trees)
+    return same or ("\\log" in gold + found and _same_trees((_decadic(trees[0]), _decadic(trees[1]))))
+
+
+def _decadic(tree: Node) -> Node:
+    """The tree with `log` read as the logarithm to base ten."""
+    return (
+        "lg" if tree[0] == "log" else tree[0],
+        *(_decadic(part) if isinstance(part, tuple) else part for part in tree[1:]),
+    )
+
+
+def _beyond(tree: Node) -> bool:
+    """Is there arithmetic with infinity? The bounds of sums and integrals are none."""
+    inside = [part for part in tree[1:] if isinstance(part, tuple)] if tree[0] != "apply" else []
+    return any(part == ("const", "oo") or _beyond(part) for part in inside)
+
+
+def _same_trees(trees: tuple[Node, Node]) -> bool:
+    if any(_beyond(tree[1] if tree[0] == "neg" else tree) for tree in trees):
+        return False
+    exact = rational(trees[0]), rational(trees[1])
+    if exact[0] is not None and exact[1] is not None:
+        return exact[0] == exact[1]
     letters = [symbols(tree) for tree in trees]
     points = range(len(POINTS)) if letters[0] | letters[1] else range(1)
     try:
@@ -226,7 +302,7 @@ def ratio(gold: Node, found: Node) -> Any:
                 continue
             except TooLarge:
                 return None
-            if not mp.isfinite(here) or here == 0 or (POINTS[point] < 0 and abs(mp.im(here)) > 1e-30):
+            if not mp.isfinite(here) or here == 0 or (POINTS[point] < 1 and abs(mp.im(here)) > 1e-30):
                 continue
             if max(_size(a), _size(b)) < -100 or (factor is not None and not _near(factor, here, CLOSE // 2)):
                 return None

@@ -1,6 +1,7 @@
 import json
 import os
 import pickle
+import re
 import threading
 import time
 from pathlib import Path
@@ -87,6 +88,30 @@ POLICIES = [
 @pytest.mark.parametrize(("name", "gold", "answer", "right"), POLICIES, ids=[policy[0] for policy in POLICIES])
 def test_policies(name, gold, answer, right):
     assert grade(gold, boxed(answer)).verdict == ("right" if right else "wrong")
+
+
+def documented():
+    """(kind, expected, gold, completion) of every example in the table of docs/grading_math.md."""
+    lines = (Path(__file__).parents[2] / "docs" / "grading_math.md").read_text().splitlines()
+    for line in lines:
+        cells = line.strip("|").split(" | ")
+        if line.startswith("| ") and len(cells) == 4 and cells[0].strip() != "kind":
+            for expected, cell in ((True, cells[2]), (False, cells[3])):
+                gold, found = re.findall(r"`([^`]*)`", cell)
+                yield cells[0].strip(), expected, gold, found if re.search("boxed|answer", found) else boxed(found)
+
+
+DOCUMENTED = list(documented())
+
+
+@pytest.mark.parametrize(("kind", "expected", "gold", "text"), DOCUMENTED, ids=[f"{d[0]} {d[1]}" for d in DOCUMENTED])
+def test_the_document_says_what_the_grader_does(kind, expected, gold, text):
+    assert (grade(gold, text).score == 1.0) == expected
+
+
+def test_the_document_names_every_kind_once():
+    kinds = [kind for kind, expected, _, _ in DOCUMENTED if expected]
+    assert len(kinds) == len(set(kinds)) > 60
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,11 @@ def number(latex):
         (r"-13\frac{1}{2}", Fraction(-27, 2)),
         (r"0.\overline{3}", Fraction(1, 3)),
         (r"0.1\overline{6}", Fraction(1, 6)),
+        (r"0.333\ldots", Fraction(1, 3)),
+        ("0.1666...", Fraction(1, 6)),
+        (r"15\text{ hundred}", 1500),
+        (r"\text{6 people}", 6),
+        ("6 people", 6),
         ("7e37", 7 * 10**37),
         (r"7 \times 10^{37}", 7 * 10**37),
         (r"2.5 \cdot 10^{-3}", Fraction(1, 400)),
@@ -60,7 +65,7 @@ def test_read_exactly(latex, value):
     "latex",
     ["", "x", "12,34", "1,23,456", "0,123", "1.2.3", "7x", "1/0", r"\frac{1}{0}", "1e999999999", "4 10/3",
      r"2\frac{5}{3}",
-     "7 8", "7?", r"7\text{ or }8", r"7 \text{ is wrong}", "--", "1,2", "(1,200)"],
+     "7 8", "7?", r"7\text{ or }8", r"7 \text{ is wrong}", r"7\text{ probably}", r"0.33\ldots", "--", "1,2", "(1,200)"],
 )  # fmt: skip
 def test_not_one_number(latex):
     assert number(latex) is None
@@ -100,7 +105,7 @@ def test_short_decimals_are_not_the_exact_value():
     ("text", "name"),
     [("cm", "cm"), (r"\text{centimeters}", "cm"), (r"\text{cm}^2", "cm^2"), (r"\text{square inches}", "in^2"),
      ("miles", "mi"), (r"\text{m/s}", "m / s"), (r"\text{meters per second}", "m / s"), ("apples", "apple"),
-     (r"\text{kcal m}^{-2}\text{yr}^{-1}", "kcal m^-2 year^-1")],
+     (r"\text{kcal m}^{-2}\text{yr}^{-1}", "kcal / m^2 / year"), (r"\text{m s^-1}", "m / s")],
 )  # fmt: skip
 def test_unit_names(text, name):
     assert unit_name(text) == name
