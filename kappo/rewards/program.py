@@ -4,35 +4,50 @@ from __future__ import annotations
 
 import re
 
-FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n`]*$", re.MULTILINE)
+FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*+([\w+#.-]*+)[^\n`]*+$", re.MULTILINE)
 PYTHON = {"python", "py", "python3", "python2", "pycon", "ipython", "sage"}
 THOUGHT_END = "</think>"
+ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
 CODE_LINE = re.compile(
     r"(import |from \S+ import |(async )?def |class |@|if |for |while |with |try:|print\(|"
-    r"[A-Za-z_][\w.\[\], ]*\s*=[^=])"
+    r"[A-Za-z_][\w.\[\], \t]*+=[^=])"
 )
 
 
 def extract(text: str) -> str | None:
     """The program's source, None where there is none.
 
-    What a model thinks, up to the last </think>, is left out. The last block marked as Python counts, else the last
-    unmarked one; a block that is never closed reaches to the end, a lone closing fence ends what stands before it.
-    Without a fence the text counts from its first line of code up to where it goes back to prose.
+    What a model thinks, up to the last </think>, is left out; what it marks as <answer> goes before the rest. The last
+    block marked as Python counts, else the last unmarked one, those that look like code before others; a block that is
+    never closed reaches to the end, a lone closing fence ends what stands before it. Without a fence the text counts
+    from its first line of code up to where it goes back to prose. Of a session's record, what was typed counts.
     """
-    _, mark, tail = text.rpartition(THOUGHT_END)
+    _, mark, text = text.rpartition(THOUGHT_END)
     if not mark and "<think>" in text:
         return None
-    text = tail
+    answers = ANSWER.findall(text)
+    found = (_program(answers[-1]) if answers else None) or _program(text)
+    return None if found is None else _typed(found)
+
+
+def _program(text: str) -> str | None:
     fences = _fences(text)
     if not fences:
         return _bare(text)
     blocks = _blocks(text, fences)
-    for wanted in (PYTHON, {""}):
-        found = [body for language, body in blocks if language in wanted and body.strip()]
-        if found:
-            return found[-1]
-    return None
+    marked = [body for language, body in blocks if language in PYTHON and body.strip()]
+    others = [body for language, body in blocks if not language and body.strip()]
+    likely = [body for body in others if any(map(CODE_LINE.match, body.split("\n")))]
+    found = marked or likely or others
+    return found[-1] if found else None
+
+
+def _typed(source: str) -> str:
+    """The lines after >>> and ... of an interactive session, any other source as it is."""
+    if not source.lstrip().startswith(">>> "):
+        return source
+    lines = [line.strip("\r") for line in source.split("\n")]
+    return "\n".join(line[4:] for line in lines if line.startswith((">>>", "...")))
 
 
 def _fences(text: str) -> list[re.Match[str]]:
