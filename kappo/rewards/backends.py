@@ -58,7 +58,7 @@ def bubblewrap(sandbox: Sandbox) -> list[str]:
         command += ["--perms", "1777", "--size", tmp, "--tmpfs", own]
     for name, value in ENVIRONMENT.items():
         command += ["--setenv", name, value]
-    command += ["--chdir", "/tmp", "--remount-ro", "/"]
+    command += ["--chdir", "/tmp", "--remount-ro", "/", "--remount-ro", "/dev"]
     if root:
         ids = ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
         command += [_found("setpriv"), *ids, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
@@ -80,7 +80,7 @@ def podman(sandbox: Sandbox) -> list[str]:
 def apptainer(sandbox: Sandbox) -> list[str]:
     """A contained, read-only image without network, home or the caller's environment."""
     command = [_found("apptainer"), "exec", "--containall", "--cleanenv", "--no-home", "--net", "--network=none"]
-    command += ["--no-privs", "--workdir=/tmp", "--pwd=/tmp"]
+    command += ["--no-privs", "--pwd=/tmp"]
     command += [f"--env={name}={value}" for name, value in ENVIRONMENT.items() if name not in ("PATH", "HOME")]
     return [*command, _image(sandbox), "python3", *FLAGS, "-c", INSIDE.read_text()]
 

@@ -68,6 +68,7 @@ class ProgramTests:
     def _words(self, tests: CodeTests, program: str) -> list[str]:
         request = {
             "mode": "stdin" if tests.mode == "stdin" else "call",
+            "judge": "check" if tests.mode == "leetcode" else "",
             "source": program,
             "setup": tests.setup,
             "entry": tests.entry,
@@ -99,8 +100,10 @@ def _word(test: Test, said: list[Answer], mode: str) -> str:
         return fault if fault in FAULTS else "error"
     if test.condition:
         return "open"
-    (_, payload), same = said[0], same_text if mode == "stdin" else same_value
+    payload = said[0][1]
     try:
-        return "passed" if same(payload, test.expected) else "wrong"
+        if mode == "stdin":
+            return "passed" if isinstance(payload, str) and same_text(payload, test.expected) else "wrong"
+        return "passed" if same_value(payload, test.expected) else "wrong"
     except (TypeError, ValueError, ArithmeticError, RecursionError):
         return "wrong"

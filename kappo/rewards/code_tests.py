@@ -38,15 +38,18 @@ class CodeTests:
     def parse(document: str, where: str) -> CodeTests:
         """Problem.answer as tests. Raises UserError that names `where` and the fault."""
         try:
-            return from_columns(json.loads(document), where)
+            row = json.loads(document)
         except (ValueError, RecursionError) as error:
             raise UserError(f"{where}: its tests are no JSON text ({error})") from None
+        if not isinstance(row, dict):
+            raise UserError(f"{where}: its tests are {document[:80]!r}: expected an object with mode and tests")
+        return from_columns(row, where)
 
 
 def from_columns(row: Mapping[str, Any], where: str) -> CodeTests:
     """Columns mode and tests (stdin), + fn_name (functional), or entry_point, test, prompt (leetcode)."""
     mode = row.get("mode")
-    if mode not in MODES:
+    if not isinstance(mode, str) or mode not in MODES:
         raise UserError(f"{where}: mode = {mode!r}: expected stdin, functional or leetcode")
     missing = [name for name in MODES[mode][1] if not row.get(name)]
     if missing:
@@ -73,26 +76,30 @@ def _functional(row: Mapping[str, Any], where: str) -> CodeTests:
         try:
             arguments = [tagged(json.loads(line)) for line in case["input"].split("\n") if line.strip()]
             expected = tagged(json.loads(case["output"]))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{where}: tests[{i}]: expected one JSON value a line ({error})") from None
         tests.append(Test((_call("candidate(*arguments)", {"arguments": arguments}),), expected))
-    entry = f"getattr(Solution(), {name!r}) if 'Solution' in globals() else {name}"
+    entry = f"getattr(Solution(), {name!r}) if hasattr(globals().get('Solution'), {name!r}) else {name}"
     return CodeTests("functional", tuple(tests), entry=entry)
 
 
 def _leetcode(row: Mapping[str, Any], where: str) -> CodeTests:
-    tests = []
+    tests, setup = [], row.get("prompt") or ""
+    _parsed(setup, "exec", f"{where}: its prompt")
+    _parsed(row["entry_point"], "eval", f"{where}: entry_point = {row['entry_point']!r}")
     for i, test in enumerate(_asserts(row["test"], where)):
         simple = _simple(test)
         if simple:
             tests.append(Test((_call(ast.unparse(simple[0]), {}),), simple[1]))
             continue
+        if _looped(test):
+            raise UserError(f"{where}: assert {i + 1} of its test calls candidate in a loop: write one assert a call")
         calls = _Calls()
         condition = ast.unparse(calls.visit(test))
         if not calls.found:
             raise UserError(f"{where}: assert {i + 1} of its test calls no candidate: {condition[:80]}")
         tests.append(Test(tuple(_call(call, {}) for call in calls.found), condition=condition))
-    return CodeTests("leetcode", tuple(tests), str(row.get("prompt") or ""), row["entry_point"])
+    return CodeTests("leetcode", tuple(tests), setup, row["entry_point"])
 
 
 def _call(expression: str, bindings: dict[str, Any]) -> dict[str, Any]:
@@ -112,19 +119,35 @@ class _Calls(ast.NodeTransformer):
         return ast.Name(f"value_{len(self.found) - 1}", ast.Load())
 
 
+def _looped(test: ast.expr) -> bool:
+    """Whether a call of candidate may depend on a name that the condition binds itself."""
+    loops = ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp | ast.Lambda
+    outer = [node for node in ast.walk(test) if isinstance(node, loops)]
+    return any(_is_call(inner, "candidate") for node in outer for inner in ast.walk(node))
+
+
+def _parsed(source: Any, mode: str, what: str) -> ast.AST:
+    """The syntax tree of a text of Python. Raises UserError for anything else."""
+    try:
+        return ast.parse(source, mode=mode)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise UserError(f"{what} is no Python ({error})") from None
+
+
 def _asserts(source: str, where: str) -> list[ast.expr]:
     """The conditions of check's asserts. Raises UserError where the test is no list of asserts."""
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError) as error:
-        raise UserError(f"{where}: its test is no Python ({error})") from None
-    checks = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == "check"]
-    statements = [s for node in checks for s in node.body if not isinstance(s, ast.Pass)]
+    tree = _parsed(source, "exec", f"{where}: its test")
+    checks = [node for node in ast.iter_child_nodes(tree) if isinstance(node, ast.FunctionDef) and node.name == "check"]
+    statements = [s for node in checks for s in node.body if not isinstance(s, ast.Pass) and not _is_text(s)]
     strange = [s for s in statements if not isinstance(s, ast.Assert)]
     if not statements or strange:
         found = ast.unparse(strange[0])[:80] if strange else "nothing"
         raise UserError(f"{where}: expected a check(candidate) that holds asserts only, found {found}")
     return [s.test for s in statements if isinstance(s, ast.Assert)]
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _is_call(node: ast.AST, name: str) -> bool:
@@ -143,7 +166,7 @@ def _simple(test: ast.expr) -> tuple[ast.expr, Any] | None:
                 call, other = test.args
                 if _is_call(call, "candidate") and isinstance(other, ast.Call) and _is_call(other, node):
                     return call, {"kappo": node, "items": _trimmed(tagged(ast.literal_eval(other.args[0])), node)}
-    except ValueError:
+    except (ValueError, TypeError):
         pass
     return None
 

@@ -33,7 +33,8 @@ PRELUDE = (
 PLAIN = {bool, int, float, str, type(None)}
 PACKAGES = ("numpy", "sortedcontainers")
 REACHING = {
-    "_getframe", "_current_frames", "currentframe", "f_back", "f_locals", "f_globals", "tb_frame", "gi_frame", "getppid",
+    "_getframe", "_current_frames", "currentframe", "f_back", "f_locals", "f_globals", "tb_frame", "gi_frame",
+    "getppid",
 }  # fmt: skip
 REACHING_OF = {"inspect": {"stack", "trace"}, "gc": {"get_objects", "get_referrers", "get_referents"}}
 """Names that tell nothing by themselves, by the module they are taken from."""
@@ -154,10 +155,6 @@ def supply(source: str) -> dict[str, Any]:
     return names
 
 
-def _without_future(text: str) -> str:
-    return text
-
-
 def reach(source: str, judge: str = "") -> str:
     """What only a program that aims at its judge names: its frames, its parent, the judge's function; '' if nothing."""
     tree = ast.parse(source)
@@ -221,7 +218,7 @@ class Program:
         parts = [request["setup"], request["source"]]
         self.code = [compile(text, "<program>", "exec", dont_inherit=True) for text in parts]
         self.reach = reach(request["source"], request.get("judge", ""))
-        self.supplied = supply("\n".join(_without_future(text) for text in parts))
+        self.supplied = supply("\n".join(parts))
         self.main = types.ModuleType("__main__" if request["mode"] == "stdin" else "program")
 
     def run(self) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 
 TEXT_TOLERANCE = Decimal("1e-6")
 VALUE_TOLERANCE = 1e-5
+WHOLE_TOLERANCE = 1e-6
+EXACT = 2.0**53
 NUMBER = re.compile(r"[+-]?(\d{1,400}\.?\d{0,400}|\.\d{1,400})([eE][+-]?\d{1,4})?")
 TAG = "kappo"
 
@@ -54,9 +56,9 @@ def tagged(value: Any) -> Any:
 
 
 def same_value(found: Any, expected: Any) -> bool:
-    """Both in tagged notation. Numbers as Python compares them, True == 1; floats within 1e-5, absolute or relative.
-
-    Sets and dicts in any order, empty linked lists and trees are None.
+    """Both in tagged notation. Numbers as Python compares them, True == 1; where a float is expected, within 1e-5,
+    absolute or relative; a float for a whole number within 1e-6. Sets and dicts in any order, empty linked lists and
+    trees are None.
     """
     if isinstance(found, dict) != isinstance(expected, dict):
         return _empty(found) and _empty(expected)
@@ -77,13 +79,23 @@ def _same_tagged(found: dict[str, Any], expected: dict[str, Any]) -> bool:
         return False
     if expected[TAG] in ("list_node", "tree_node"):
         return same_value(ours, theirs)
-    rest = sorted(theirs, key=repr)
-    return all(same_value(a, b) for a, b in zip(sorted(ours, key=repr), rest, strict=True))
+    return all(same_value(a, b) for a, b in zip(sorted(ours, key=_order), sorted(theirs, key=_order), strict=True))
+
+
+def _order(value: Any) -> tuple[Any, ...]:
+    """A key that puts equal values in the same place, whatever their types."""
+    if isinstance(value, int | float):
+        return (0, value)
+    if isinstance(value, list):
+        return (1, [_order(v) for v in value])
+    if isinstance(value, dict) and isinstance(value.get("items"), list):
+        return (2, sorted(map(_order, value["items"])))
+    return (3, repr(value))
 
 
 def _empty(value: Any) -> bool:
     return value is None or (
-        isinstance(value, dict) and value.get(TAG) in ("list_node", "tree_node") and not value["items"]
+        isinstance(value, dict) and value.get(TAG) in ("list_node", "tree_node") and not value.get("items")
     )
 
 
@@ -94,4 +106,6 @@ def _same_float(found: Any, expected: Any) -> bool:
         a, b = float(found), float(expected)
     except OverflowError:
         return False
+    if isinstance(expected, int):
+        return bool(found == expected) or (abs(b) < EXACT and abs(a - b) <= WHOLE_TOLERANCE)
     return a == b or (math.isfinite(a) and math.isfinite(b) and abs(a - b) <= VALUE_TOLERANCE * max(1.0, abs(b)))

@@ -22,6 +22,9 @@ from kappo.rewards.backends import COMMANDS, ENVIRONMENT
 START_SECONDS = 20.0
 """How long a sandbox may take to come up before it counts as broken."""
 WATCH_SECONDS = 0.05
+END_SECONDS = 2.0
+SILENT = 3
+"""So many sandboxes without an answer, one after the other, and the program's other tests are not tried."""
 MIB = 1 << 20
 Answer = tuple[str, Any]
 """(kind, payload) of a test: text | value, or output | error | timeout with a reason."""
@@ -61,26 +64,28 @@ class Sandbox:
         request: mode (stdin | call), source, setup, entry, tests; see inside.py. A sandbox that ends early loses the
         test that it was at, and a fresh one goes on with the next. Raises SandboxBroken when none comes up.
         """
+        silent = 0
         tests, answers = request["tests"], list[Answer]()
         until = time.monotonic() + self.total_seconds
         while len(answers) < len(tests):
             left = until - time.monotonic()
-            if answers and left <= 0:
+            if left <= 0:
                 return answers + [("timeout", "total_seconds")] * (len(tests) - len(answers))
-            found, reason = self._session({**request, "tests": tests[len(answers) :]}, max(left, 0.1))
+            found, reason = self._session({**request, "tests": tests[len(answers) :]}, left)
             answers += found
-            if reason and not found:
-                return answers + [("error", reason)] * (len(tests) - len(answers))
-            if reason and len(answers) < len(tests):
-                answers.append(("error", reason))
+            silent = 0 if found else silent + 1
+            lost = ("timeout" if reason == "timeout" else "error", reason)
+            if silent == SILENT:
+                return answers + [lost] * (len(tests) - len(answers))
+            if reason not in ("", "renew") and len(answers) < len(tests):
+                answers.append(lost)
         return answers
 
     def _session(self, request: dict[str, Any], total: float) -> tuple[list[Answer], str]:
-        """The answers of one sandbox, and why it ended before the last, '' when it did not."""
+        """The answers of one sandbox, and why it ended before the last: renew: a test left files; '' if not."""
         limits = {
             "seconds": self.seconds,
             "total": total,
-            "cpu": self.seconds,
             "memory": self.memory_mb * MIB,
             "output": self.output_mb * MIB,
             "processes": self.processes,
@@ -98,7 +103,10 @@ class Sandbox:
                 reason = session.wait_for_line(limit, self)
                 if reason:
                     return answers, reason
-                answers.append(session.line())
+                answer = session.line()
+                if answer[0] == "renew":
+                    return answers, "renew"
+                answers.append(answer)
         return answers, ""
 
 
@@ -130,8 +138,9 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.selector.close()
         for pid in _descendants(self.process.pid)[:1]:  # the sandbox's process 1 takes all others with it
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 os.kill(pid, signal.SIGKILL)
+                self.process.wait(END_SECONDS)  # collects it: whoever kills both leaves a zombie to the machine
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
@@ -150,19 +159,26 @@ class Session:
         return str(kind), value
 
     def errors(self) -> str:
+        """The end of what the command complained of, what is still in its pipe too."""
+        with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+            self.process.wait(0.5)
+            if self.process.stderr:
+                self._receive(self.process.stderr)
         return self.complaints.decode(errors="replace").strip()[-500:]
 
     def wait_for_line(self, seconds: float, limits: Sandbox | None) -> str:
         """'' when a line is there, else why none came: timeout, ended, memory, processes, output."""
-        until, checked = time.monotonic() + seconds, 0
+        until, checked, watched = time.monotonic() + seconds, 0, time.monotonic()
         while (end := self.received.find(b"\n", checked)) < 0 and end != checked:
             checked = len(self.received)
             left = until - time.monotonic()
             if left <= 0:
                 return "timeout"
             ready = self.selector.select(min(left, WATCH_SECONDS))
-            if not ready and limits and (reason := _excess(self.process.pid, limits)):
-                return reason
+            if limits and time.monotonic() - watched >= WATCH_SECONDS:
+                watched = time.monotonic()
+                if reason := _excess(self.process.pid, limits):
+                    return reason
             for key, _ in ready:
                 if key.fileobj is self.process.stdin:
                     self._send()
@@ -186,7 +202,7 @@ class Session:
             self.received += block
             return bool(block)
         self.complaints = (self.complaints + block)[-4096:]
-        if not block:
+        if not block and stream in self.selector.get_map():
             self.selector.unregister(stream)
         return True
 
