@@ -6,14 +6,21 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kappo.rewards.sandbox import Sandbox
 
-INSIDE = Path(__file__).with_name("inside.py")
+MODULES = ("values", "source", "program", "judge")
+"""Of kappo.rewards.inside, each after those that it imports."""
+START = """import sys, types
+for name, source in SOURCES.items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(source, name, "exec"), module.__dict__)
+module.main()
+"""
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",
@@ -63,7 +70,7 @@ def bubblewrap(sandbox: Sandbox) -> list[str]:
         ids = ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
         command += [_found("setpriv"), *ids, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
         command += ["--pdeathsig", "KILL", _found("unshare"), "--user"]
-    return [*command, str(python), *FLAGS, "-c", INSIDE.read_text()]
+    return [*command, str(python), *FLAGS, "-c", inside()]
 
 
 def podman(sandbox: Sandbox) -> list[str]:
@@ -71,10 +78,11 @@ def podman(sandbox: Sandbox) -> list[str]:
     size = f"{8 * sandbox.output_mb}m"
     command = [_found("podman"), "run", "--rm", "--interactive", "--network=none", "--read-only", "--cap-drop=all"]
     command += ["--security-opt=no-new-privileges", f"--user={NOBODY}:{NOBODY}", "--pull=never", "--log-driver=none"]
+    command += ["--http-proxy=false", "--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"]
     command += [f"--pids-limit={sandbox.processes + 4}", f"--memory={sandbox.memory_mb}m"]
     command += [f"--tmpfs=/tmp:rw,mode=1777,size={size}", f"--shm-size={size}", "--workdir=/tmp", "--unsetenv-all"]
     command += [f"--env={name}={value}" for name, value in ENVIRONMENT.items()]
-    return [*command, "--entrypoint=python3", _image(sandbox), *FLAGS, "-c", INSIDE.read_text()]
+    return [*command, "--entrypoint=python3", _image(sandbox), *FLAGS, "-c", inside()]
 
 
 def apptainer(sandbox: Sandbox) -> list[str]:
@@ -82,7 +90,19 @@ def apptainer(sandbox: Sandbox) -> list[str]:
     command = [_found("apptainer"), "exec", "--containall", "--cleanenv", "--no-home", "--net", "--network=none"]
     command += ["--no-privs", "--pwd=/tmp"]
     command += [f"--env={name}={value}" for name, value in ENVIRONMENT.items() if name not in ("PATH", "HOME")]
-    return [*command, _image(sandbox), "python3", *FLAGS, "-c", INSIDE.read_text()]
+    return [*command, _image(sandbox), "python3", *FLAGS, "-c", inside()]
+
+
+def inside() -> str:
+    """The code for `python -c` that defines MODULES and starts the last one."""
+    folder = Path(__file__).with_name("inside")
+    sources = {f"kappo.rewards.inside.{name}": (folder / f"{name}.py").read_text() for name in MODULES}
+    return f"SOURCES = {sources!r}\n{START}"
+
+
+def surroundings(command: Sequence[str]) -> dict[str, str]:
+    """The environment of the backend's own process: a container's client needs the caller's, bubblewrap none of it."""
+    return ENVIRONMENT if Path(command[0]).name == "bwrap" else dict(os.environ)
 
 
 def _found(program: str) -> str:

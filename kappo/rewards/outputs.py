@@ -45,7 +45,7 @@ def _same_number(found: str, expected: str) -> bool:
 
 
 def tagged(value: Any) -> Any:
-    """A trusted Python value in the notation of `inside.encode`."""
+    """A trusted Python value in the notation of `inside.values.encode`."""
     if isinstance(value, dict):
         return {TAG: "dict", "items": [[tagged(k), tagged(v)] for k, v in value.items()]}
     if isinstance(value, list | tuple):

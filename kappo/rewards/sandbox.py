@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from kappo.config import within
 from kappo.errors import UserError
-from kappo.rewards.backends import COMMANDS, ENVIRONMENT
+from kappo.rewards.backends import COMMANDS, surroundings
 
 START_SECONDS = 20.0
 """How long a sandbox may take to come up before it counts as broken."""
@@ -61,8 +61,8 @@ class Sandbox:
     def run(self, request: dict[str, Any]) -> list[Answer]:
         """Answers to request["tests"], in order, from as many sandboxes as it takes; none is left behind.
 
-        request: mode (stdin | call), source, setup, entry, tests; see inside.py. A sandbox that ends early loses the
-        test that it was at, and a fresh one goes on with the next. Raises SandboxBroken when none comes up.
+        request: mode (stdin | call), source, setup, entry, tests; see inside/judge.py. A sandbox that ends early loses
+        the test that it was at, and a fresh one goes on with the next. Raises SandboxBroken when none comes up.
         """
         silent = 0
         tests, answers = request["tests"], list[Answer]()
@@ -119,8 +119,9 @@ class Session:
 
     def __enter__(self) -> Session:
         pipe = subprocess.PIPE
+        environment = surroundings(self.command)
         self.process = subprocess.Popen(
-            self.command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True, env=ENVIRONMENT
+            self.command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True, env=environment
         )
         assert self.process.stdin
         assert self.process.stdout
@@ -255,7 +256,7 @@ def _working(sandbox: Sandbox) -> list[str]:
 def _probe(command: Sequence[str]) -> None:
     """Run one program. Raises ValueError with what the backend said when it does not answer."""
     done = subprocess.run(
-        [*command], input=b"", capture_output=True, timeout=60, env=ENVIRONMENT, start_new_session=True
+        [*command], input=b"", capture_output=True, timeout=60, env=surroundings(command), start_new_session=True
     )
     if done.returncode != 0:
         raise ValueError(done.stderr.decode(errors="replace").strip()[-300:] or f"exit code {done.returncode}")

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -451,7 +452,7 @@ def test_podman_s_command(monkeypatch):
     assert "--pids-limit=14" in options
     assert not [option for option in options if option.startswith(("--volume", "-v", "--mount", "--privileged"))]
     assert f"--env=HOME={backends.ENVIRONMENT['HOME']}" in options
-    assert command[-2:] == ["-c", backends.INSIDE.read_text()]
+    assert command[-2:] == ["-c", backends.inside()]
 
 
 def test_apptainer_s_command(monkeypatch):
@@ -461,7 +462,42 @@ def test_apptainer_s_command(monkeypatch):
     for option in ("--containall", "--cleanenv", "--no-home", "--network=none", "--no-privs"):
         assert option in options
     assert not [o for o in options if o.startswith(("--bind", "-B", "--writable", "--workdir", "--fakeroot"))]
-    assert command[-2:] == ["-c", backends.INSIDE.read_text()]
+    assert command[-2:] == ["-c", backends.inside()]
+
+
+IMAGE = os.environ.get("KAPPO_SANDBOX_IMAGE", "")
+
+
+@pytest.mark.skipif(not IMAGE, reason="KAPPO_SANDBOX_IMAGE is not set: no container image with Python here")
+def test_podman_for_real(monkeypatch):
+    monkeypatch.setenv("KAPPO_TEST_TOKEN", TOKEN)
+    monkeypatch.setenv("https_proxy", f"http://{TOKEN}")
+    box = Sandbox(backend="podman", image=IMAGE, seconds=1.0, total_seconds=5.0, memory_mb=512)
+    source = """
+import glob, os, socket
+for path in glob.glob('/proc/*/environ') + glob.glob('/proc/*/cmdline'): print(open(path).read())
+print(dict(os.environ), os.getuid(), input())
+try: socket.create_connection(("192.0.2.1", 80), 1)
+except OSError as error: print(error)
+try: open("/usr/x", "w")
+except OSError as error: print(error)
+"""
+    (one, two) = ask(source, tests=("first", "second"), box=box)
+    assert one[0] == two[0] == "text"
+    assert "65534 first" in one[1]
+    assert "Network is unreachable" in one[1]
+    assert "Read-only file system" in one[1]
+    assert TOKEN not in one[1]
+    assert ask("while True: pass", box=box) == [("timeout", "")]
+    assert ask("x = 'x' * 10**9", box=box) == [("error", "MemoryError: ")]
+    assert ask("import os\nwhile True: os.fork()", box=box)[0][0] in ("error", "timeout")
+    command = ["podman", "ps", "--all", "--quiet", f"--filter=ancestor={IMAGE}"]
+    for _ in range(40):  # podman removes a container behind its client's back
+        left = subprocess.run(command, capture_output=True, check=True).stdout
+        if not left:
+            break
+        time.sleep(0.5)
+    assert left == b""
 
 
 @pytest.mark.parametrize("name", ["podman", "apptainer"])
