@@ -7,12 +7,12 @@ from kappo.models import fresh_model, fresh_tokenizer, save_model
 from kappo.places import bank_place
 from kappo.records import BANK, Completion, Problem, read_table
 from kappo.reference import make_bank, prompts_of
-from kappo.rewards.sandbox import Sandbox
 from kappo.rollout.hf import HFEngine
 from tests.conftest import TINY
 from tests.data.made import write_lines
 from tests.data.test_template import CHATML
 from tests.data.test_template import tokenizer as tokenizer_of_bytes
+from tests.rewards.boxes import needs_sandbox
 
 
 def test_prompts_that_the_vocabulary_cannot_write_are_refused(tokenizer):
@@ -59,11 +59,8 @@ def test_a_bank_of_ones_own_answers(tmp_path, monkeypatch):
     assert [r["reward"] for r in found] == [1, 0, 0, 1, 0, 1, 1, 1]
 
 
+@needs_sandbox
 def test_a_bank_of_ones_own_programs(tmp_path, monkeypatch):
-    try:
-        Sandbox().command()
-    except UserError as error:
-        pytest.skip(f"no sandbox works here: {str(error).splitlines()[1].strip()}")
     found = banked(tmp_path, monkeypatch, [{"id": "a", "prompt": "n + 1?", "tests": SUM}], PROGRAMS)
     assert [(r["reward"], r["verdict"]) for r in found] == [
         (1.0, "right"),

@@ -9,8 +9,8 @@ from kappo.cli import main
 from kappo.commands.grade import Row, _code_job, _done, grade
 from kappo.errors import UserError
 from kappo.rewards.math import MathAnswer
-from kappo.rewards.sandbox import Sandbox
 from tests.data.made import write_lines
+from tests.rewards.boxes import needs_sandbox
 
 MATH = [
     {"id": "a", "prediction": r"so \boxed{0.5}", "gold": r"\frac12", "expected": True},
@@ -172,15 +172,8 @@ def test_extraction_needs_no_sandbox(tmp_path):
     assert [job().verdict for _, job in jobs] == ["right", "wrong"]
 
 
-@pytest.fixture
-def sandbox():
-    try:
-        Sandbox().command()
-    except UserError as error:
-        pytest.skip(f"no sandbox works here: {str(error).splitlines()[1].strip()}")
-
-
-def test_programs(capsys, tmp_path, sandbox):
+@needs_sandbox
+def test_programs(capsys, tmp_path):
     rows = [
         {"id": 1, "solution": "a, b = map(int, input().split())\nprint(a + b)", "tests": SUM, "expected": True},
         {"id": 2, "completion": "Here:\n```python\nprint(3)\n```", "mode": "stdin", "tests": json.dumps(SUM)},

@@ -17,6 +17,7 @@ from kappo.rewards.code import ProgramTests
 from kappo.rewards.code_tests import from_columns
 from kappo.rewards.program import extract
 from kappo.rewards.sandbox import Sandbox
+from tests.rewards.boxes import needs_sandbox
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = [json.loads(line) for line in (GOLDEN / "code_cases.jsonl").read_text().splitlines()]
@@ -31,16 +32,7 @@ ADD = json.dumps({"mode": "stdin", "tests": [{"input": "1 2", "output": "3"}, {"
 RIGHT = "print(sum(map(int, input().split())))"
 
 
-def usable() -> str:
-    try:
-        Sandbox().command()
-    except UserError as error:
-        return str(error)
-    return ""
-
-
-MISSING = usable()
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+pytestmark = needs_sandbox
 
 
 def limits(case):

@@ -6,12 +6,12 @@ import random
 import psutil
 import pytest
 
-from kappo.errors import UserError
 from kappo.records import VERDICTS, Problem
 from kappo.rewards.code import ProgramTests
 from kappo.rewards.math import MathAnswer
 from kappo.rewards.program import extract
 from kappo.rewards.sandbox import Sandbox
+from tests.rewards.boxes import needs_sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -84,12 +84,9 @@ def test_extraction_of_a_program_from_anything():
             assert found is None or found.strip()
 
 
+@needs_sandbox
 def test_hundreds_of_programs_that_are_none():
     reward = ProgramTests(sandbox=Sandbox(seconds=2.0, total_seconds=4.0))
-    try:
-        reward.ready()
-    except UserError as error:
-        pytest.skip(f"no sandbox works here: {str(error).splitlines()[1].strip()}")
     rng = random.Random(2)
     tests = json.dumps({"mode": "stdin", "tests": [{"input": "1\n", "output": "5"}]})
     pairs = [(Problem(str(i), "", tests), f"```python\n{text}\n```") for i, text in enumerate(texts(rng, 300))]
