@@ -3,6 +3,8 @@
 import contextlib
 import json
 import math
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -143,3 +145,26 @@ def test_a_text_is_itself(text):
     assert same_text(text, text)
     assert same_text(text + " \n\n", text)
     assert not same_text(text + "\n~", text)
+
+
+def documented():
+    """(kind, found, expected, passes) of each example in the table of policies."""
+    text = (Path(__file__).parents[2] / "docs" / "grading_code.md").read_text()
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0].startswith(("text:", "values:")):
+            for passes, examples in ((True, cells[2]), (False, cells[3])):
+                for found, expected in re.findall(r"`([^`]*)` for `([^`]*)`", examples):
+                    yield cells[0], found, expected, passes
+
+
+@pytest.mark.parametrize(("kind", "found", "expected", "passes"), list(documented()))
+def test_the_documented_policies(kind, found, expected, passes):
+    if kind.startswith("text:"):
+        assert same_text(found.replace(r"\n", "\n"), expected.replace(r"\n", "\n")) is passes
+    else:
+        assert same_value(*(tagged(eval(text)) for text in (found, expected))) is passes
+
+
+def test_every_kind_is_documented_with_examples():
+    assert len({kind for kind, *_ in documented()}) >= 7
