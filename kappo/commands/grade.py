@@ -20,6 +20,7 @@ from kappo.commands.parsing import command
 from kappo.config import build
 from kappo.data import files
 from kappo.errors import UserError
+from kappo.folders import acquire
 from kappo.records import VERDICTS, Grade, Problem, disk_error, fingerprint, sha256
 from kappo.rewards.base import ready
 from kappo.rewards.code import ProgramTests
@@ -76,6 +77,8 @@ def grade(arguments: list[str]) -> None:
         raise UserError(f"--max-failed {a.max_failed:g} --limit {a.limit}: expected a share and 1 row or more")
     reward: Any = _math(a) if a.kind == "math" else _code(a)
     jobs_of: Callable[[Any, Row, int], Job] = _math_job if a.kind == "math" else _code_job
+    if a.output.is_dir() or a.output.resolve() == a.file.resolve():
+        raise UserError(f"--output {a.output}: expected a file to be written, other than the completions")
     rows = [Row(f"{a.file}, row {number}", values) for number, values in _read(a.file, a.limit)]
     if not rows:
         raise UserError(f"{a.file} has no rows: expected one a completion")
@@ -187,22 +190,28 @@ def _found(program: str | None, wanted: str) -> Grade:
 
 def _graded(jobs: list[Job], output: Path, key: str, workers: int, name: str) -> list[dict[str, Any]]:
     """Rows of the output. They are written as they come under a name of their own, and renamed at the end."""
-    from kappo.tracking import progress
-
-    partial = output.with_name(f".{output.name}.{key}.part")
+    partial, lock = (output.with_name(f".{output.name}.{end}") for end in (f"{key}.part", "lock"))
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        done = _done(partial, jobs)
-        with open(partial, "w") as handle:
-            handle.writelines(json.dumps(row) + "\n" for row in done)
-            rest = _in_order(jobs[len(done) :], workers)
-            for row in progress(rest, name, total=len(jobs), initial=len(done)):
-                handle.write(json.dumps(row) + "\n")
-                handle.flush()
-                done.append(row)
-        os.replace(partial, output)
+        with acquire(lock, str(output)):
+            done = _write(jobs, partial, workers, name)
+            os.replace(partial, output)
+        lock.unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(error, output) from error
+    return done
+
+
+def _write(jobs: list[Job], partial: Path, workers: int, name: str) -> list[dict[str, Any]]:
+    from kappo.tracking import progress
+
+    done = _done(partial, jobs)
+    with open(partial, "w") as handle:
+        handle.writelines(json.dumps(row) + "\n" for row in done)
+        rest = _in_order(jobs[len(done) :], workers)
+        for row in progress(rest, name, total=len(jobs), initial=len(done)):
+            handle.write(json.dumps(row) + "\n")
+            handle.flush()
+            done.append(row)
     return done
 
 

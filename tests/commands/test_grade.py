@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kappo import folders
 from kappo.cli import main
 from kappo.commands.grade import Row, _code_job, _done, grade
 from kappo.errors import UserError
@@ -102,6 +103,23 @@ def test_an_interrupted_grading_goes_on(capsys, tmp_path, monkeypatch):
     assert graded == ["a", "b", "later"]
     assert [r["verdict"] for r in written(out)] == ["right", "wrong", "unparsable"]
     assert set(tmp_path.iterdir()) == {file, out}
+
+
+def test_one_writer_an_output(tmp_path, monkeypatch):
+    file, out = write_lines(tmp_path / "in.jsonl", MATH), tmp_path / "out.jsonl"
+    monkeypatch.setattr(folders.acquire, "__defaults__", (0.1,))
+    with (
+        folders.acquire(tmp_path / ".out.jsonl.lock", "it"),
+        pytest.raises(UserError, match=r"out\.jsonl is being written by pid"),
+    ):
+        grade(["math", str(file), "-o", str(out)])
+
+
+def test_the_completions_are_not_written_over(tmp_path):
+    file = write_lines(tmp_path / "in.jsonl", MATH)
+    for output in (file, tmp_path / "x" / ".." / "in.jsonl", tmp_path):
+        with pytest.raises(UserError, match="expected a file to be written"):
+            grade(["math", str(file), "-o", str(output)])
 
 
 def test_rows_of_other_settings_are_not_taken_over(tmp_path):
