@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -40,6 +41,9 @@ Plain commands:
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run one verb and exit: 0 done, 2 an error that the user can mend, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if "KAPPO_WORKFLOW" in os.environ:
         end_with_parent()
     try:

@@ -44,6 +44,7 @@ mode may be left out where the columns tell. Optional: id (else the row's number
 counts the rows that agree). An interrupted grading goes on where it stopped when the same command is run again.
 """
 
+TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 Job = tuple[str, Callable[[], Grade]]
 """(id, what grades the row)"""
 
@@ -64,7 +65,7 @@ class Row:
                 "See kappo grade --help for the columns"
             )
         value = self.values[name]
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
             return str(value)
         if not isinstance(value, str):
             raise UserError(f"{self.where}: {name} = {json.dumps(value, default=str)[:80]}: expected a text")
@@ -77,8 +78,8 @@ def grade(arguments: list[str]) -> None:
         raise UserError(f"--max-failed {a.max_failed:g} --limit {a.limit}: expected a share and 1 row or more")
     reward: Any = _math(a) if a.kind == "math" else _code(a)
     jobs_of: Callable[[Any, Row, int], Job] = _math_job if a.kind == "math" else _code_job
-    if a.output.is_dir() or a.output.resolve() == a.file.resolve():
-        raise UserError(f"--output {a.output}: expected a file to be written, other than the completions")
+    if (a.output.exists() and not a.output.is_file()) or a.output.resolve() == a.file.resolve():
+        raise UserError(f"--output {a.output}: expected a file to write, not the completions")
     rows = [Row(f"{a.file}, row {number}", values) for number, values in _read(a.file, a.limit)]
     if not rows:
         raise UserError(f"{a.file} has no rows: expected one a completion")
@@ -119,7 +120,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _math(a: argparse.Namespace) -> MathAnswer:
-    given = [name for name in ("score", "total_seconds", "memory_mb", "backend", "image") if getattr(a, name)]
+    given = [
+        name for name in ("score", "total_seconds", "memory_mb", "backend", "image") if getattr(a, name) is not None
+    ]
     if given:
         raise UserError(f"--{given[0].replace('_', '-')} is for `kappo grade code`: leave it out")
     return build(MathAnswer, _set(workers=a.workers, seconds=a.seconds))
@@ -150,6 +153,8 @@ def _id(row: Row, number: int) -> str:
 def _math_job(reward: MathAnswer, row: Row, number: int) -> Job:
     id, text = _id(row, number), row.text("prediction", "completion")
     problem = Problem(id, "", row.text("gold", "answer", "solution"))
+    if not problem.answer.strip():
+        raise UserError(f"{row.where}: its gold answer is empty: nothing can be right; drop the row")
     return id, lambda: reward.grade(problem, text)
 
 
@@ -264,7 +269,8 @@ def _summary(found: list[dict[str, Any]], rows: list[Row]) -> str:
 
 def _agreement(found: Iterable[dict[str, Any]], rows: Iterable[Row]) -> list[str]:
     """How many verdicts are what the column `expected` says, and which are not."""
-    judged = [(g, r.values["expected"]) for g, r in zip(found, rows, strict=True) if _truth(r.values) is not None]
+    both = [(g, _truth(r.values)) for g, r in zip(found, rows, strict=True)]
+    judged = [(g, expected) for g, expected in both if expected is not None]
     if not judged:
         return []
     differ = [g["id"] for g, expected in judged if (g["verdict"] == "right") != expected]
@@ -273,4 +279,4 @@ def _agreement(found: Iterable[dict[str, Any]], rows: Iterable[Row]) -> list[str
 
 
 def _truth(values: Mapping[str, Any]) -> bool | None:
-    return values["expected"] if isinstance(values.get("expected"), bool) else None
+    return TRUTHS.get(str(values.get("expected")).lower())

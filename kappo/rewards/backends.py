@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from kappo.rewards.system_calls import rules, rules_file
 
 if TYPE_CHECKING:
     from kappo.rewards.sandbox import Sandbox
@@ -31,6 +34,8 @@ ENVIRONMENT = {
 }
 """All that a program sees of the environment."""
 NOBODY = "65534"
+RULES = "SYSTEM-CALLS"
+"""Stands in a command for the descriptor of the filter of system calls."""
 FLAGS = ["-s", "-S", "-P", "-B"]
 
 
@@ -55,7 +60,7 @@ def bubblewrap(sandbox: Sandbox) -> list[str]:
             command += ["--ro-bind", name, name]
     prefix, python = _python()
     if not prefix.is_relative_to("/usr"):
-        command += ["--ro-bind", str(prefix), "/python"]
+        command += ["--ro-bind", str(prefix), "/python", "--setenv", "LD_LIBRARY_PATH", "/python/lib"]
         python = Path("/python") / python.relative_to(prefix)
     command += ["--perms", "0755", "--dir", "/packages"]
     for name, folder in _folders(sandbox.packages):
@@ -66,6 +71,8 @@ def bubblewrap(sandbox: Sandbox) -> list[str]:
     for name, value in ENVIRONMENT.items():
         command += ["--setenv", name, value]
     command += ["--chdir", "/tmp", "--remount-ro", "/", "--remount-ro", "/dev"]
+    if rules():
+        command += ["--seccomp", RULES]
     if root:
         ids = ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
         command += [_found("setpriv"), *ids, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
@@ -98,6 +105,22 @@ def inside() -> str:
     folder = Path(__file__).with_name("inside")
     sources = {f"kappo.rewards.inside.{name}": (folder / f"{name}.py").read_text() for name in MODULES}
     return f"SOURCES = {sources!r}\n{START}"
+
+
+def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """The backend's process, leader of a session of its own, with three unbuffered pipes."""
+    pipe, given = subprocess.PIPE, RULES in command
+    with rules_file() as fd:
+        return subprocess.Popen(
+            [str(fd) if part == RULES else part for part in command],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            bufsize=0,
+            start_new_session=True,
+            env=surroundings(command),
+            pass_fds=(fd,) if given else (),
+        )
 
 
 def surroundings(command: Sequence[str]) -> dict[str, str]:

@@ -94,12 +94,17 @@ class ProgramTests:
         return [answer == ("value", True) for answer in self.sandbox.run(request)]
 
 
+def _not_a_number(value: Any) -> bool:
+    """NaN makes `not abs(value - 3) > 1e-5` true."""
+    return isinstance(value, float) and value != value
+
+
 def _word(test: Test, said: list[Answer], mode: str) -> str:
     fault = next((kind for kind, _ in said if kind not in ("text", "value")), "")
     if fault:
         return fault if fault in FAULTS else "error"
     if test.condition:
-        return "open"
+        return "wrong" if any(_not_a_number(value) for _, value in said) else "open"
     payload = said[0][1]
     try:
         if mode == "stdin":

@@ -55,7 +55,7 @@ class MathAnswer:
     seconds: limit of one answer that needs a worker; workers: processes that share them.
     """
 
-    seconds: float = within(5.0, above=0)
+    seconds: float = within(5.0, above=0, at_most=86_400)
     workers: int = within(2, at_least=1)
 
     def ready(self) -> None:

@@ -17,12 +17,13 @@ from typing import Any, Literal
 
 from kappo.config import within
 from kappo.errors import UserError
-from kappo.rewards.backends import COMMANDS, surroundings
+from kappo.rewards.backends import COMMANDS, started
 
 START_SECONDS = 20.0
 """How long a sandbox may take to come up before it counts as broken."""
 WATCH_SECONDS = 0.05
 END_SECONDS = 2.0
+PROBE_SECONDS = 60.0
 SILENT = 3
 """So many sandboxes without an answer, one after the other, and the program's other tests are not tried."""
 MIB = 1 << 20
@@ -46,12 +47,12 @@ class Sandbox:
 
     backend: Literal["auto", "bubblewrap", "podman", "apptainer"] = "auto"
     image: str = ""
-    seconds: float = within(6.0, above=0)
-    total_seconds: float = within(30.0, above=0)
-    memory_mb: int = within(2048, at_least=64)
-    output_mb: int = within(16, at_least=1)
-    processes: int = within(24, at_least=3)
-    files: int = within(64, at_least=16)
+    seconds: float = within(6.0, above=0, at_most=86_400)
+    total_seconds: float = within(30.0, above=0, at_most=86_400)
+    memory_mb: int = within(2048, at_least=64, at_most=1 << 24)
+    output_mb: int = within(16, at_least=1, at_most=1024)
+    processes: int = within(24, at_least=3, at_most=4096)
+    files: int = within(64, at_least=16, at_most=1024)
     packages: list[str] = field(default_factory=lambda: ["numpy", "sortedcontainers"], hash=False)
 
     def command(self) -> list[str]:
@@ -118,11 +119,7 @@ class Session:
         self.complaints = b""
 
     def __enter__(self) -> Session:
-        pipe = subprocess.PIPE
-        environment = surroundings(self.command)
-        self.process = subprocess.Popen(
-            self.command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True, env=environment
-        )
+        self.process = started(self.command)
         assert self.process.stdin
         assert self.process.stdout
         assert self.process.stderr
@@ -255,8 +252,11 @@ def _working(sandbox: Sandbox) -> list[str]:
 
 def _probe(command: Sequence[str]) -> None:
     """Run one program. Raises ValueError with what the backend said when it does not answer."""
-    done = subprocess.run(
-        [*command], input=b"", capture_output=True, timeout=60, env=surroundings(command), start_new_session=True
-    )
-    if done.returncode != 0:
-        raise ValueError(done.stderr.decode(errors="replace").strip()[-300:] or f"exit code {done.returncode}")
+    with started(command) as process:
+        try:
+            _, complaint = process.communicate(b"", timeout=PROBE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise ValueError(complaint.decode(errors="replace").strip()[-300:] or f"exit code {process.returncode}")

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from tests.rewards.boxes import needs_sandbox
 
 MATH = [
     {"id": "a", "prediction": r"so \boxed{0.5}", "gold": r"\frac12", "expected": True},
-    {"id": "b", "completion": r"so \boxed{6}", "answer": 5, "expected": False},
+    {"id": "b", "completion": r"so \boxed{6}", "answer": 5, "expected": "false"},
     {"id": "a", "prediction": "I give up", "gold": "5", "expected": True},
 ]
 SUM = [{"input": "1 2\n", "output": "3\n"}, {"input": "2 2\n", "output": "4\n"}]
@@ -117,8 +118,9 @@ def test_one_writer_an_output(tmp_path, monkeypatch):
 
 def test_the_completions_are_not_written_over(tmp_path):
     file = write_lines(tmp_path / "in.jsonl", MATH)
-    for output in (file, tmp_path / "x" / ".." / "in.jsonl", tmp_path):
-        with pytest.raises(UserError, match="expected a file to be written"):
+    os.mkfifo(tmp_path / "pipe")
+    for output in (tmp_path / "pipe", file, tmp_path / "x" / ".." / "in.jsonl", tmp_path):
+        with pytest.raises(UserError, match="expected a file to write"):
             grade(["math", str(file), "-o", str(output)])
 
 
@@ -137,6 +139,8 @@ def test_rows_of_other_settings_are_not_taken_over(tmp_path):
         ("math", {"gold": "5"}, r"row 2: no prediction or completion; its columns are gold"),
         ("math", {"prediction": "5", "gold": None}, r"row 2: no gold or answer or solution"),
         ("math", {"prediction": ["5"], "gold": "5"}, r'row 2: prediction = \["5"\]: expected a text'),
+        ("math", {"prediction": "5", "gold": " "}, r"row 2: its gold answer is empty"),
+        ("math", {"prediction": "5", "gold": float("nan")}, r"row 2: gold = NaN: expected a text"),
         ("math", {"prediction": "5", "gold": True}, r"row 2: gold = true: expected a text"),
         ("code", {"solution": "print(1)"}, r"row 2: mode stdin needs tests"),
         ("code", {"solution": "print(1)", "mode": "sql", "tests": SUM}, r"row 2: mode = 'sql': expected stdin"),
@@ -159,6 +163,8 @@ def test_bad_rows_are_named_before_anything_is_graded(tmp_path, kind, row, messa
         (["--max-failed", "2"], "--max-failed 2"),
         (["--limit", "0"], "--limit 0"),
         (["--seconds", "0"], "seconds = 0"),
+        (["--seconds", "1e10"], "seconds = 10000000000"),
+        (["--total-seconds", "0"], "--total-seconds is for `kappo grade code`"),
         (["--workers", "0"], "workers = 0"),
         (["--score", "pass_fail"], "--score is for `kappo grade code`"),
     ],

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from kappo.config import build
 from kappo.errors import UserError
 from kappo.rewards import backends
 from kappo.rewards.sandbox import Sandbox
+from kappo.rewards.system_calls import rules
 from tests.rewards.boxes import TOKEN, ask, needs_sandbox, said
 
 
@@ -28,7 +30,7 @@ for path in glob.glob('/proc/*/environ') + glob.glob('/proc/*/cmdline'):
     assert "OMP_NUM_THREADS" in text
     assert TOKEN not in text
     assert "KAPPO_TEST_TOKEN" not in text
-    assert set(eval(text.split("\n")[0])) <= {*backends.ENVIRONMENT, "PWD", "LC_CTYPE"}
+    assert set(eval(text.split("\n")[0])) <= {*backends.ENVIRONMENT, "PWD", "LC_CTYPE", "LD_LIBRARY_PATH"}
 
 
 @needs_sandbox
@@ -231,3 +233,18 @@ def test_limits_are_checked(wrong):
     (name,) = wrong
     with pytest.raises(UserError, match=name):
         build(Sandbox, wrong)
+
+
+@needs_sandbox
+def test_it_is_this_python():
+    assert said("import sys\nprint(sys.version)") == sys.version
+    assert said("from multiprocessing import shared_memory as s\nx = s.SharedMemory('k', True, 9)\nx.unlink()") == ""
+
+
+@needs_sandbox
+@pytest.mark.skipif(not rules(), reason="no filter of system calls for this kind of machine")
+@pytest.mark.parametrize("call", ["shmget(0, 1 << 20, 0o1666)", "msgget(0, 0o1666)", "ptrace(16, 1, 0, 0)"])
+def test_calls_that_pass_the_limits_are_refused(call):
+    source = f"import ctypes\nc = ctypes.CDLL(None, use_errno=True)\nprint(c.{call}, ctypes.get_errno())"
+    assert said(source) == "-1 1"
+    assert ask("import os\nos.memfd_create('x')") == [("error", "PermissionError: [Errno 1] Operation not permitted")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import builtins
 import contextlib
+import gc
 import io
 import json
 import os
@@ -48,10 +49,7 @@ class Program:
             if "threading" in sys.modules:
                 sys.modules["threading"]._shutdown()
             atexit._run_exitfuncs()
-            for file in (sys.stdout, sys.__stdout__, *self.main.__dict__.values()):
-                if file is sys.stdout or isinstance(file, io.IOBase):
-                    with contextlib.suppress(Exception):
-                        file.flush()  # type: ignore[union-attr]
+            _end(self.main.__dict__)
 
     def calls(self, tests: list[dict[str, Any]], out: int) -> None:
         """Evaluate the tests' expressions in one process, a line of JSON for each."""
@@ -67,6 +65,23 @@ class Program:
             except BaseException as error:
                 line = json.dumps(["error", describe(error)])
             write_all(out, line.encode() + b"\n")
+
+
+def _end(names: dict[str, Any]) -> None:
+    """What an interpreter does at its exit: whatever is open for writing is flushed, destructors run."""
+    _flush()
+    names.clear()
+    gc.collect()
+    _flush()
+
+
+def _flush() -> None:
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    for kind in (io.TextIOBase, io.BufferedIOBase):
+        for file in [found for found in gc.get_objects() if issubclass(type(found), kind)]:
+            with contextlib.suppress(Exception):
+                file.flush()
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 PLAIN = {bool, int, float, str, type(None)}
 TAG = "kappo"
+LONGEST_INT = 10_000
+"""Bits of the largest int that is written in decimal digits, which Python limits."""
 
 
 class NotPlain(Exception):
@@ -16,6 +18,8 @@ class NotPlain(Exception):
 def encode(value: Any) -> Any:
     """A value as JSON that says what it is: tuples are lists; sets, dicts, linked lists and trees are tagged."""
     kind: Any = type(value)
+    if kind is int and value.bit_length() > LONGEST_INT:
+        return {TAG: "int", "items": hex(value)}
     if kind in PLAIN:
         return value
     if isinstance(value, dict) and kind.__eq__ in (dict.__eq__, _eq("collections", "Counter"), _ordered()):
@@ -30,9 +34,11 @@ def encode(value: Any) -> Any:
         return encode(value.tolist())
     if (kind.__module__, kind.__name__) in (("decimal", "Decimal"), ("fractions", "Fraction")):
         return int(value) if value == int(value) else float(value)
-    for base in (int, float, str):
+    if isinstance(value, str) and kind.__eq__ is str.__eq__:
+        return str.__str__(value)
+    for base in (int, float):
         if isinstance(value, base) and kind.__eq__ is base.__eq__:
-            return base(value)
+            return encode(base(value))
     if hasattr(value, "val") and hasattr(value, "next"):
         return {TAG: "list_node", "items": _chain(value)}
     if hasattr(value, "val") and hasattr(value, "left") and hasattr(value, "right"):
@@ -83,8 +89,10 @@ def decode(value: Any, names: dict[str, Any]) -> Any:
         return [decode(v, names) for v in value]
     if not isinstance(value, dict):
         return value
-    items = decode(value["items"], names)
     kind = value[TAG]
+    if kind == "int":
+        return int(value["items"], 16)
+    items = decode(value["items"], names)
     if kind in ("list_node", "tree_node"):
         return names[kind](items)
     return set(items) if kind == "set" else dict(items)
