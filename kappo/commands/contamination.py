@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,8 @@ ABOUT = """Test problems that share a run of n words with training problems.
   kappo contamination data=math_train against=math500 against=aime_2025 against.path=rows/aime_2025
 
 data=, data.*: the training data. Each against= starts a test set; the against.* behind it are its settings. Case and
-punctuation do not count, nor does the prompt template; a text of fewer than n words is looked for as a whole."""
+punctuation do not count, nor does the prompt template; a text of fewer than n words is looked for as a whole.
+"same text": of the flagged problems, those whose text is the same but for case and white space."""
 
 Settings = list[str]
 
@@ -39,9 +43,11 @@ def contamination(arguments: list[str]) -> None:
             f"-n {a.n} --threshold {a.threshold:g} --worst {a.worst}: expected -n >= 1, 0 <= --threshold < 1, "
             "--worst >= 0"
         )
+    if a.output:
+        _check_output(a.output)
     common, targets = _split(a.overrides)
-    sets = [_set([*common, *target], "validation") for target in targets]
-    _, train = _set(common, "data")
+    sets = [_against(common, target) for target in targets]
+    train = _texts(_config(common), "data")
     pairs: list[dict[str, Any]] = []
     print(f"{'test set':24} {'problems':>8} {'flagged':>8} {'share':>7} {'same text':>10}   runs of {a.n} words")
     shown = []
@@ -81,17 +87,47 @@ def _split(overrides: list[str]) -> tuple[Settings, list[Settings]]:
     return common, targets
 
 
-def _set(overrides: Settings, slot: str) -> tuple[str, list[tuple[str, str]]]:
-    """A data set's name and its (id, bare text) pairs."""
+def _against(common: Settings, target: Settings) -> tuple[str, list[tuple[str, str]]]:
+    """A test set's name and texts. Raises UserError in the words of against=."""
+    try:
+        config = _config([*common, *target])
+    except UserError as error:
+        raise UserError(_spoken(str(error).replace("data@validation", "against"), "validation", r"\.\w|: ")) from None
+    name = target[0].partition("=")[2]
+    settings = rf"\.({'|'.join(field.name for field in fields(config.validation))})\b(?!/)"
+    try:
+        return name, _texts(config, "validation")
+    except UserError as error:
+        raise UserError(f"against={name}: {_spoken(str(error), 'data', settings)}") from None
+
+
+def _spoken(message: str, slot: str, behind: str) -> str:
+    """The message with against for a slot with this pattern behind it; files of such names stay as they are."""
+    return re.sub(rf"(?<![\w/.-]){slot}(?={behind})", "against", message)
+
+
+def _config(overrides: Settings) -> Any:
     from kappo import compose
 
-    config = compose.compose(overrides)
-    data: Any = getattr(config, slot)
-    chosen = next((o.partition("=")[2] for o in overrides if o.startswith(f"data@{slot}=")), data.split)
+    return compose.compose(overrides)
+
+
+def _texts(config: Any, slot: str) -> list[tuple[str, str]]:
+    """(id, bare text) of each problem."""
+    data = getattr(config, slot)
     if hasattr(data, "select"):
         selection = data.select()
-        return chosen, [(p.id, q) for p, q in zip(selection.problems, selection.questions, strict=True)]
-    return chosen, [(p.id, p.prompt) for p in data.load(config.replicate)]
+        return [(p.id, q) for p, q in zip(selection.problems, selection.questions, strict=True)]
+    return [(p.id, p.prompt) for p in data.load(config.replicate)]
+
+
+def _check_output(path: Path) -> None:
+    """Raises UserError, before any work, for a file that cannot be written."""
+    if os.path.isdir(path):
+        raise UserError(f"-o {path} is a folder: expected a csv file to be written, such as -o {path / 'pairs.csv'}")
+    folder = next(parent for parent in path.absolute().parents if os.path.exists(parent))
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"-o {path}: {folder} is no folder that you may write to; name a file in another one")
 
 
 def _line(text: str, width: int = 150) -> str:

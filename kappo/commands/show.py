@@ -35,8 +35,11 @@ def show(arguments: list[str]) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="data=, data.*, n=, tokenizer=, seed=, ...")
     own, overrides = _own(parser.parse_args(arguments).overrides)
+    wanted = _whole(own["n"])
     config = compose.compose(overrides)
     data: Any = config.data
+    tokenizer = _tokenizer(own["tokenizer"], config)
+    stops = _stops(tokenizer, data, own["tokenizer"]) if tokenizer else ""
     if hasattr(data, "select"):
         selection = data.select()
         problems, report = selection.problems, selection.report()
@@ -44,16 +47,12 @@ def show(arguments: list[str]) -> None:
         problems = data.load(config.replicate)
         report = f"{len(problems)} problems"
     print(f"{data.task}, split {data.split}, metric {data.metric}: {report}")
-    tokenizer = _tokenizer(own["tokenizer"], config)
     tokens = _tokens(problems, tokenizer, data)
-    count = min(_whole(own["n"]), len(problems))
+    count = min(wanted, len(problems))
     for i in sorted(streams.permutation(config.seed, "show", len(problems))[:count]):
         _print(problems[i], tokens[i] if tokens else None, tokenizer)
     if tokens:
-        from kappo.data.template import template_of
-
-        print(f"\n{_summary(problems, tokens, tokenizer, config)}")
-        print(_stops(tokenizer, template_of(data), own["tokenizer"]))
+        print(f"\n{_summary(problems, tokens, tokenizer, config)}\n{stops}")
 
 
 def _own(overrides: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -120,10 +119,11 @@ def _summary(problems: list[Problem], tokens: list[list[int]], tokenizer: Any, c
     return text
 
 
-def _stops(tokenizer: Any, template: Any, name: str) -> str:
-    from kappo.data.template import stop_token_ids
+def _stops(tokenizer: Any, data: Any, name: str) -> str:
+    """What ends a completion. Raises UserError for a tokenizer that does not fit the data's template."""
+    from kappo.data.template import stop_token_ids, template_of
 
-    ids = stop_token_ids(tokenizer, template, _generation(name))
+    ids = stop_token_ids(tokenizer, template_of(data), _generation(name))
     return "stop tokens: " + ", ".join(f"{id} {tokenizer.convert_ids_to_tokens(id)}" for id in ids)
 
 

@@ -12,15 +12,27 @@ from typing import Any
 from kappo.config import Plug
 from kappo.data.private_tests import decode
 from kappo.data.real import Candidate, RealData, level_of
-from kappo.data.source import Row, Source, rows
+from kappo.data.source import Row, Source, rows, unicode
 from kappo.data.template import Template
 from kappo.errors import UserError
 from kappo.records import Problem
+from kappo.rewards.code_tests import CodeTests
+
+NOT_RUN = "with tests that cannot be run"
+_SOUND: set[int] = set()
+"""Hashes of answers whose tests were parsed: a stage loads its data more than once."""
 
 
 def answer_of(mode: str, **parts: Any) -> str:
     """The answer's JSON text: its mode and what a program of that mode is tested with."""
     return json.dumps({"mode": mode, **parts}, ensure_ascii=False)
+
+
+def check_tests(answer: str, where: str) -> None:
+    """Raises UserError that names `where` for an answer whose tests no grader could run."""
+    if hash(answer) not in _SOUND:
+        CodeTests.parse(answer, where)
+        _SOUND.add(hash(answer))
 
 
 def metric_of(reward: Any) -> str:
@@ -44,14 +56,20 @@ def described(answer: str, width: int = 200) -> str:
 
 
 def tests_of(value: Any, where: str) -> list[dict[str, str]]:
-    """Tests with input and output as texts. Raises UserError for other ones."""
+    """Tests with input and output as texts, other JSON values written out. Raises UserError for anything else."""
     if not isinstance(value, list) or not all(isinstance(t, dict) and {"input", "output"} <= set(t) for t in value):
         raise UserError(f"{where}: tests: expected a list of objects with input and output")
-    return [{name: _text(test[name]) for name in ("input", "output")} for test in value]
+    return [
+        {name: _text(test[name], f"{where}: tests[{i}].{name}") for name in ("input", "output")}
+        for i, test in enumerate(value)
+    ]
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _text(value: Any, what: str) -> str:
+    try:
+        return unicode(value if isinstance(value, str) else json.dumps(value), what)
+    except TypeError:
+        raise UserError(f"{what} = {str(value)[:60]!r}: expected text or a JSON value") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +93,15 @@ class CodingData(RealData):
     @property
     def metric(self) -> str:
         return metric_of(self.reward)
+
+    def _fault(self, candidate: Candidate) -> str:
+        if fault := super()._fault(candidate):
+            return fault
+        try:
+            check_tests(candidate.problem.answer, candidate.where)
+        except UserError:
+            return NOT_RUN
+        return ""
 
     def _inside(self, row: Row, column: str) -> bool:
         if not self.since and not self.before:

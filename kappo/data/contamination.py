@@ -17,7 +17,7 @@ class Overlap:
     """A test problem and the training problem that has most of its runs.
 
     share: of the test problem's runs, those found anywhere in the training data, in [0, 1]; shared: those in this
-    one training problem; same: its whole text is the same.
+    one training problem; same: its whole text is the same but for case and white space.
     """
 
     test_id: str
@@ -29,8 +29,16 @@ class Overlap:
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words and numbers; punctuation, LaTeX's backslashes and braces only separate."""
-    return re.findall(r"\w+", unicodedata.normalize("NFKC", text).lower().replace("_", " "))
+    """Lower-case words and numbers; punctuation, LaTeX's backslashes and braces only separate.
+
+    A text without any, such as "?!", is what stands between its white space.
+    """
+    return re.findall(r"\w+", unicodedata.normalize("NFKC", text).lower().replace("_", " ")) or text.split()
+
+
+def plain(text: str) -> str:
+    """The text without regard to case and white space: " ".join of its lower-case parts."""
+    return " ".join(text.lower().split())
 
 
 def runs(text: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
@@ -43,6 +51,7 @@ def overlaps(test: Sequence[tuple[str, str]], train: Sequence[tuple[str, str]], 
     A text of fewer than n words is one run of its own length; of fewer than WHOLE words, it is compared as a whole.
     """
     asked = [words(text) for _, text in test]
+    wanted = [plain(text) for _, text in test]
     owners: dict[tuple[str, ...], list[int]] = {}
     for i, text in enumerate(asked):
         for run in set(runs(text, min(n, len(text)))) if text else ():
@@ -51,7 +60,7 @@ def overlaps(test: Sequence[tuple[str, str]], train: Sequence[tuple[str, str]], 
     found: list[set[tuple[str, ...]]] = [set() for _ in test]
     best: dict[int, tuple[int, bool, int]] = {}
     for j, (_, written) in enumerate(train):
-        other = words(written)
+        other, whole = words(written), plain(written)
         met = {
             run for k in lengths for run in runs(other, k) if run in owners and (k >= min(n, WHOLE) or k == len(other))
         }
@@ -60,7 +69,7 @@ def overlaps(test: Sequence[tuple[str, str]], train: Sequence[tuple[str, str]], 
             for i in owners[run]:
                 found[i].add(run)
         for i, count in counts.items():
-            best[i] = max(best.get(i, (0, False, 0)), (count, other == asked[i], -j))
+            best[i] = max(best.get(i, (0, False, 0)), (count, whole == wanted[i], -j))
     rows = []
     for i, (count, same, place) in best.items():
         size = len(set(runs(asked[i], min(n, len(asked[i])))))

@@ -95,14 +95,43 @@ def _open(path: Path) -> io.TextIOWrapper:
 
 def _json(path: Path) -> Records:
     with _open(path) as handle:
-        if kind(path) == ".json" and handle.read(4096).lstrip().startswith("["):
-            handle.seek(0)
+        begin = _begin(handle)
+        if kind(path) == ".json" and begin == "[":
             yield from ((i, _object(row, path, i)) for i, row in enumerate(_parsed(handle.read(), path, 0), start=1))
             return
-        handle.seek(0)
+        first = True
         for number, line in enumerate(handle, start=1):
             if line.strip():
-                yield number, _object(_parsed(line, path, number), path, number)
+                try:
+                    row = _parsed(line, path, number)
+                except UserError:
+                    if first:
+                        _refuse_spread(path)
+                    raise
+                first = False
+                yield number, _object(row, path, number)
+
+
+def _begin(handle: io.TextIOWrapper) -> str:
+    """The first character that is no blank, "" where there is none; the file stands at its start again."""
+    found = ""
+    while not found and (part := handle.read(4096)):
+        found = part.lstrip()[:1]
+    handle.seek(0)
+    return found
+
+
+def _refuse_spread(path: Path) -> None:
+    """Raises UserError for a file that begins with an object over several lines."""
+    with _open(path) as handle:
+        text = handle.read().lstrip()
+    try:
+        end = json.JSONDecoder().raw_decode(text)[1]
+    except (ValueError, RecursionError):
+        return
+    if text.startswith("{") and re.search(r"[\r\n]", text[:end]):
+        what = "begins with an object" if text[end:].strip() else "is one object"
+        raise UserError(f"{path} {what} over several lines: expected an array of objects, or one object a line")
 
 
 def _parsed(text: str, path: Path, number: int) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kappo.config import Plug
 from kappo.data import files
-from kappo.data.coding import answer_of, metric_of, tests_of
+from kappo.data.coding import answer_of, check_tests, metric_of, tests_of
 from kappo.data.real import Candidate, Numbers, RealData, level_of
 from kappo.data.source import Row
 from kappo.data.template import Template
@@ -86,6 +86,10 @@ class Own(RealData):
             answer = _program_answer(row, self._tests) if self._tests else row.text("answer").strip()
             prompt = self.template.text({"problem": question})
             yield Candidate(Problem(id or number, prompt, answer, level), question, row.where)
+
+    def _check(self, candidate: Candidate) -> None:
+        if self._tests:
+            check_tests(candidate.problem.answer, candidate.where)
 
 
 def _program_answer(row: Row, column: str) -> str:

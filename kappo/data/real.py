@@ -79,7 +79,9 @@ class RealData:
         return selection.problems
 
     def select(self) -> Selection:
-        """The problems with what was left out and why. Raises UserError for two equal ids, and when none is left."""
+        """The problems with what was left out and why. Raises UserError for two equal ids, for an answer that cannot be
+        graded by, and when none is left.
+        """
         read, dropped, kept, places = 0, Counter[str](), list[Candidate](), dict[str, str]()
         for candidate in self.candidates():
             read += 1
@@ -101,8 +103,13 @@ class RealData:
         left_out = read - len(kept) - dropped.total()
         left_out += max(0, len(kept) - self.problems)
         kept = self._first(kept)
+        for candidate in kept:
+            self._check(candidate)
         repeated = len(kept) - len({c.problem.prompt for c in kept})
         return Selection([c.problem for c in kept], [c.question for c in kept], read, left_out, dropped, repeated)
+
+    def _check(self, candidate: Candidate) -> None:
+        """Raises UserError for an answer that cannot be graded by."""
 
     def _wanted(self, candidate: Candidate) -> bool:
         if self.levels and candidate.problem.level not in self.levels:

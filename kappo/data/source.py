@@ -40,13 +40,16 @@ class Row:
     values: dict[str, Any]
 
     def text(self, column: str) -> str:
-        """The column's text or number as text; "" where it is null. Raises UserError for others and no such column."""
+        """The column's text or number as text; "" where it is null. Raises UserError for anything else, for text
+        that is no Unicode, and where there is no such column.
+        """
         value = self.value(column)
         if value is None:
             return ""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UserError(f"{self.where}: {column} = {_short(value)}: expected text or a number")
-        return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        return unicode(text, f"{self.where}: {column}")
 
     def value(self, column: str) -> Any:
         """Raises UserError that names the columns there are."""
@@ -68,6 +71,18 @@ class Row:
             return datetime.fromisoformat(str(value)).date()
         except ValueError:
             raise UserError(f"{self.where}: {column} = {_short(value)}: expected a date such as 2025-01-31") from None
+
+
+def unicode(text: str, what: str) -> str:
+    """The text itself. Raises UserError for half a character, which JSON can write but no tokenizer or file takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{what} holds {text[error.start]!r} at character {error.start + 1}, half of a surrogate pair: expected "
+            "whole characters; mend or delete the row"
+        ) from None
+    return text
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,5 @@
 import csv
+import os
 
 import pytest
 
@@ -74,7 +75,22 @@ def test_embedded_data_by_their_prompts(capsys):
     [
         (["data=rules"], "no test set: add one, such as against=math500"),
         (["data=rules", "against.path=x", "against=rules"], "expected against=NAME before"),
-        (["data=rules", "against=rulez"], "did you mean 'rules'"),
+        (["data=rules", "against=rulez"], "against = 'rulez': no file conf/data/rulez.yaml; did you mean 'rules'"),
+        (
+            ["data=rules", "against=rules", "against.levelz=3"],
+            "against.levelz = 3: no such setting; did you mean 'against",
+        ),
+        (
+            ["data=rules", "against=rules", "against.split=x"],
+            "against.split = 'x': expected one of 'train', 'validation'",
+        ),
+        (["data=rules", "against=leetcode_test", "against.since=May"], "against: since = 'May'"),
+        (["data=rules", "against=jsonl"], "against=jsonl: against.path is not set"),
+        (
+            ["data=rules", "against=gsm8k", "against.path=data.path/data.jsonl"],
+            "against.path = data.path/data.jsonl: no",
+        ),
+        (["data=gsm8k", "data.path=gone.jsonl", "against=rules"], "data.path = gone.jsonl: no such file"),
         (["data=rules", "against=rules", "-n", "0"], "expected -n >= 1"),
         (["data=rules", "against=rules", "--threshold", "1"], "0 <= --threshold < 1"),
     ],
@@ -83,3 +99,38 @@ def test_what_cannot_be_checked(capsys, arguments, message):
     code, _, err = run(capsys, *arguments)
     assert code == 2
     assert message in err
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(capsys, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    (tmp_path / "locked").mkdir()
+    monkeypatch.chdir(tmp_path)
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: "locked" not in str(path) and access(path, mode))
+    for output, message in (
+        (".", "-o . is a folder: expected a csv file"),
+        (str(tmp_path / "locked"), "is a folder"),
+        ("file/pairs.csv", "/file is no folder that you may write to"),
+        ("file/new/pairs.csv", "/file is no folder that you may write to"),
+        ("locked/new/pairs.csv", "/locked is no folder that you may write to"),
+    ):
+        code, out, err = run(capsys, "data=gsm8k", "data.path=never-read", "against=rules", "-o", output)
+        assert (code, out) == (2, "")
+        assert message in err
+    code, _, _ = run(capsys, "data=rules", "against=rules_id", "-o", "new/folder/pairs.csv")
+    assert code == 0
+    assert (tmp_path / "new/folder/pairs.csv").is_file()
+
+
+def test_the_table_counts_texts_that_are_the_same_to_the_sign(capsys, tmp_path):
+    def made(name, questions):
+        return write_lines(tmp_path / name, [{"prompt": q, "answer": "1"} for q in questions])
+
+    train = made("train.jsonl", ["What is -2 + 2?", "Is $a>b$?", "?!", "How much is 7 + 1?"])
+    test = made("test.jsonl", ["What is 2+2?", "Is $a<b$?", "?!", "how much  is 7 + 1?"])
+    stubs = [f"{slot}.answers.reward._target_={STUB}" for slot in ("data", "against")]
+    code, out, _ = run(
+        capsys, "data=jsonl", f"data.path={train}", stubs[0], "against=jsonl", f"against.path={test}", stubs[1]
+    )
+    assert code == 0
+    assert out.splitlines()[1].split() == ["jsonl", "4", "4", "100.0%", "2"]

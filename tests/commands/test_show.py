@@ -120,6 +120,38 @@ def test_what_cannot_be_shown(capsys, monkeypatch, arguments, message):
     assert message in run(capsys, *arguments, code=2)
 
 
+@pytest.mark.parametrize("n", ["-1", "x", "1.5", ""])
+def test_n_is_judged_before_anything_is_loaded(capsys, n):
+    message = run(capsys, "data=gsm8k", "data.path=nowhere.jsonl", "tokenizer=nowhere", f"n={n}", code=2)
+    assert f"n = {n!r}: expected a whole number of problems" in message
+
+
+def test_the_tokenizer_is_judged_before_the_data_are_loaded(capsys, tmp_path):
+    tokenizer().save_pretrained(tmp_path / "base")
+    unread = ["data=gsm8k", "data.path=nowhere.jsonl", f"data.reward._target_={STUB}"]
+    (tmp_path / "empty").mkdir()
+    message = run(capsys, *unread, f"tokenizer={tmp_path / 'empty'}", code=2)
+    assert f"tokenizer = {str(tmp_path / 'empty')!r} cannot be loaded" in message
+    assert "set data.template.kind=base" in run(capsys, *unread, f"tokenizer={tmp_path / 'base'}", code=2)
+    assert "nowhere.jsonl: no such file" in run(
+        capsys, *unread, f"tokenizer={tmp_path / 'base'}", "data.template.kind=base", code=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"test": "def check(candidate):\n    for i in [1]: pass", "entry_point": "f"}, "row 1: expected a check"),
+        ({"tests": [{"input": "1 2", "output": "3"}], "fn_name": "f"}, "row 1: tests[0]: expected one JSON value"),
+        ({"answer": "\ud800"}, "row 1: answer holds '\\ud800'"),
+        ({"answer": "1", "problem": "unused", "prompt": "\ud800"}, "row 1: prompt holds '\\ud800'"),
+    ],
+)
+def test_broken_rows_are_refused(capsys, tmp_path, row, message):
+    path = write_lines(tmp_path / "my.jsonl", [{"prompt": "p", **row}])
+    assert message in run(capsys, "data=jsonl", f"data.path={path}", code=2)
+
+
 def test_help(capsys):
     out = run(capsys, "--help")
     assert "kappo show data=math500 n=3 tokenizer=" in out

@@ -100,6 +100,7 @@ def packed(pickled: bytes) -> str:
 
 def livecodebench_row(id: str = "abc1_d", calls: bool = False, **changes: Any) -> dict[str, Any]:
     tests = CALLS if calls else STDIN
+    inputs = ["[5]\n6", "[7]\n8"] if calls else ["5 6\n", "7 8\n"]
     row = {
         "question_title": id,
         "question_content": f"Add what you are given ({id}).",
@@ -110,7 +111,7 @@ def livecodebench_row(id: str = "abc1_d", calls: bool = False, **changes: Any) -
         "starter_code": "class Solution:\n    def add(self, xs: List[int], y: int) -> List[int]:" if calls else "",
         "difficulty": "hard",
         "public_test_cases": json.dumps(tests),
-        "private_test_cases": encoded([{**tests[0], "input": "5 6\n"}, {**tests[0], "input": "7 8\n"}]),
+        "private_test_cases": encoded([{**tests[0], "input": input} for input in inputs]),
         "metadata": json.dumps({"func_name": "add"} if calls else {}),
     }
     return {**row, **changes}

@@ -103,6 +103,38 @@ def test_broken_rows_are_named(tmp_path, changes, message):
         load(tmp_path, "livecodebench", [livecodebench_row("fine"), livecodebench_row("broken", **changes)])
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("leetcode_train", leetcode_row("b", test="def check(candidate): pass")),
+        ("leetcode_train", leetcode_row("b", entry_point="Solution().add(")),
+        ("livecodebench", livecodebench_row("b", True, private_test_cases=encoded(STDIN))),
+        ("livecodebench", livecodebench_row("b", True, metadata='{"func_name": "no name"}')),
+    ],
+)
+def test_tests_that_no_grader_could_run_are_a_drop(tmp_path, capsys, name, row):
+    fine = leetcode_row("a") if name == "leetcode_train" else livecodebench_row("a")
+    assert len(load(tmp_path, name, [fine, row])) == 1
+    assert "1 with tests that cannot be run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "message"),
+    [
+        ("leetcode_train", leetcode_row("b", query="\ud800"), r"query holds '\\ud800'"),
+        (
+            "livecodebench",
+            livecodebench_row("b", private_test_cases=encoded([{"input": "1", "output": "\ud800"}])),
+            r"tests\[1\]\.output holds '\\ud800'",
+        ),
+    ],
+)
+def test_text_that_is_no_unicode_is_refused(tmp_path, name, row, message):
+    fine = leetcode_row("a") if name == "leetcode_train" else livecodebench_row("a")
+    with pytest.raises(UserError, match=rf"rows\.jsonl, row 2.*{message}"):
+        load(tmp_path, name, [fine, row])
+
+
 def test_a_file_without_private_tests_is_refused(tmp_path):
     row = livecodebench_row()
     del row["private_test_cases"]

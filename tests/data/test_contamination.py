@@ -26,6 +26,8 @@ def test_words_are_free_of_case_punctuation_and_markup():
 
 def test_a_text_with_itself_is_whole():
     (row,) = overlaps([("t", text(*LONG))], [("other", "nothing of it"), ("same", text(*LONG).upper() + "!")])
+    assert row == Overlap("t", "same", 1.0, len(LONG) - 12, len(LONG) - 12, False)
+    (row,) = overlaps([("t", text(*LONG))], [("other", "!" + TEXT), ("same", TEXT.upper().replace(" ", " \n"))])
     assert row == Overlap("t", "same", 1.0, len(LONG) - 12, len(LONG) - 12, True)
 
 
@@ -61,7 +63,26 @@ def test_short_texts_are_looked_for_as_a_whole():
 
 def test_very_short_texts_count_only_when_equal():
     assert overlaps([("t", "compute 5")], [("in", "please compute 5 factorial in your head")]) == []
-    assert overlaps([("t", "compute 5")], [("eq", "Compute $5$.")])[0].same
+    (row,) = overlaps([("t", "compute 5")], [("eq", "Compute $5$.")])
+    assert (row.share, row.same) == (1.0, False)
+    assert overlaps([("t", "compute 5")], [("eq", " Compute  5")])[0].same
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("What is -2 + 2?", "What is 2+2?"), ("$a>b$", "$a<b$"), ("2^{10}", "2_{10}")]
+)
+def test_other_signs_make_another_text(one, other):
+    """To the runs of words they are one; `same` tells them apart, and prefers the same text where there is one."""
+    (row,) = overlaps([("t", one)], [("other", other)])
+    assert (row.share, row.same) == (1.0, False)
+    (row,) = overlaps([("t", one)], [("other", other), ("same", one)])
+    assert (row.train_id, row.same) == ("same", True)
+
+
+def test_texts_without_any_word():
+    (row,) = overlaps([("t", "?!")], [("other", "!?"), ("same", "?!")])
+    assert row == Overlap("t", "same", 1.0, 1, 1, True)
+    assert overlaps([("t", "?!")], [("p", "What?!"), ("q", "?! ?!")]) == []
 
 
 def test_short_runs_are_found_anywhere():
@@ -69,7 +90,7 @@ def test_short_runs_are_found_anywhere():
 
 
 def test_empty_texts_and_sets():
-    assert overlaps([("t", "?!")], [("p", "?!")]) == []
+    assert overlaps([("t", " ")], [("p", ""), ("q", " ")]) == []
     assert overlaps([], [("p", "a")]) == overlaps([("t", "a")], []) == []
 
 

@@ -31,6 +31,21 @@ def test_one_json_list(tmp_path):
     assert read(path) == ROWS
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
+def test_a_json_list_far_behind_the_files_start(tmp_path, name):
+    text = "\ufeff" + "\n " * 9000 + json.dumps(ROWS)
+    (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    assert read(tmp_path / name) == ROWS
+    (tmp_path / name).write_bytes(gzip.compress(b" " * 9000) if name.endswith(".gz") else b" " * 9000)
+    assert read(tmp_path / name) == []
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_one_object_on_one_line_is_a_row(tmp_path, name):
+    (tmp_path / name).write_text("\n" * 5000 + '{"a": 1}')
+    assert list(files.records(tmp_path / name)) == [(5001, {"a": 1})]
+
+
 def test_parquet(tmp_path):
     rows = [{"answer": "025", "n": 1}, {"answer": "2024-01-01", "n": 2}]
     assert read(write_parquet(tmp_path / "a.parquet", rows)) == rows
@@ -62,6 +77,16 @@ def test_empty_lines_are_passed_over_and_rows_are_numbered_as_in_the_file(tmp_pa
         ("a.jsonl", b'{"a": 1}\n[1]\n', r"row 2 is a JSON list: expected an object"),
         ("a.json", b'[{"a": 1}, 5]', r"row 2 is a JSON int: expected an object"),
         ("a.json", b'[{"a": 1}', r"a\.json is not valid JSON"),
+        (
+            "a.json",
+            b'{\n "a": 1\n}\n',
+            r"a\.json is one object over several lines: expected an array of objects, or one",
+        ),
+        ("a.json", b'\n{"a": [\n {"b": 1}]}', r"a\.json is one object over several lines"),
+        ("a.jsonl", b'{\r"a": 1}\r{"a": 2}', r"a\.jsonl begins with an object over several lines"),
+        ("a.json", b'{\n"a": 1\n', r"a\.json, row 1 is not valid JSON"),
+        ("a.jsonl", b'{"a": 1} {"a":\n 2}\n', r"a\.jsonl, row 1 is not valid JSON: Extra data"),
+        ("a.jsonl", b'{"a": 1}\n{\n"a": 2}\n', r"a\.jsonl, row 2 is not valid JSON"),
         ("a.jsonl", b"[" * 100_000, r"row 1 is not valid JSON"),
         ("a.jsonl", b'{"a": "\xff"}\n', r"not UTF-8 text"),
         ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 1000)[:-20], r"not a whole gzip file"),
