@@ -1,4 +1,4 @@
-"""Where a completion states its final answer: the last box, or an explicit sentence."""
+"""Where a completion states its final answer: the last box, or an explicit statement."""
 
 from __future__ import annotations
 
@@ -18,10 +18,17 @@ BETWEEN = re.compile(
 )
 STATED = re.compile(
     r"(?:\banswer\W{0,8}?(?:\s+is)?\s*[:=]|\banswer\s+is\b(?:\s+(?:therefore|thus|then|simply|just|hence)\b)?"
-    r"|\bfinal\s+answer\W*?\n|^[#*]{1,6} ?answer\W*?\n|^####)\s*:?\s*(?=(\S.*))",
+    r"|\bfinal\s+answer\W*?\n|^[#*]{1,6} ?answer\W*?\n|^####)\s*+:?\s*+(?=\S)",
     re.IGNORECASE | re.MULTILINE,
 )
-DELIMITED = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]")
+TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
+RULE = re.compile(r"\W{0,8}?[-=_*]{3,}\s*\n\s*")
+DELIMITED = re.compile(
+    r"\$\$(.+?)\$\$|\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]"
+    r"|\\begin\{((?:equation|align|gather|displaymath|math)\*?)\}(.+?)\\end\{\5\}",
+    re.DOTALL,
+)
+JOINT = re.compile(r"[ \n*]*(?:[,;][ \n*]*)?(?:(?:and|or)\b)?[ \n*]*", re.IGNORECASE)
 SENTENCE_END = re.compile(r"\.\s|\.$|;|\s(?:because|since|as|which|so|hence|i hope)\s", re.IGNORECASE)
 
 
@@ -82,16 +89,52 @@ def _joined(text: str, found: list[tuple[str, int, int]], many: bool) -> list[st
     return contents
 
 
-def _stated(text: str) -> str | None:
-    statements = STATED.findall(text[-FARTHEST:])
-    if not statements:
-        return None
-    said = str(statements[-1]).strip().lstrip("*_ :").strip()
-    if math := DELIMITED.match(said):
-        return next(part for part in math.groups() if part is not None)
+def _said(text: str) -> str | None:
+    """The answer that a text begins with: maths, also on lines of its own, or the rest of a sentence in one line."""
+    text = text.lstrip("*_ :\n")
+    if rule := RULE.match(text):
+        text = text[rule.end() :]
+    if math := DELIMITED.match(text):
+        parts = [_inside(math)]
+        while (joint := JOINT.match(text, math.end())) and joint[0].strip(" \n*"):
+            following = DELIMITED.match(text, joint.end())
+            if not following:
+                break
+            parts.append(_inside(following))
+            math = following
+        return ", ".join(parts)
+    said = text.partition("\n")[0].strip()
     if end := SENTENCE_END.search(said):
         said = said[: end.start()]
     return said.rstrip("*_ .").strip() or None
+
+
+def _inside(math: re.Match[str]) -> str:
+    return str(math[6] or next(part for part in math.groups() if part is not None)).strip()
+
+
+def _statement(text: str) -> tuple[int, str | None]:
+    """Place and answer of the last statement near the end of a text, in <answer> tags or a sentence; -1 without any.
+
+    A last tag that is not closed holds no answer.
+    """
+    text = text[-FARTHEST:]
+    tags = list(TAG.finditer(text))
+    opened = next((place for place in range(len(tags) - 1, -1, -1) if not tags[place][1]), None)
+    if opened is None:
+        begin = end = -1
+    else:
+        begin = tags[opened].end()
+        end = tags[opened + 1].start() if opened + 1 < len(tags) else len(text)
+    last = None
+    for sentence in STATED.finditer(text):
+        last = sentence
+    if last and (opened is None or last.start() >= begin):
+        inner = text[last.end() : end] if last.end() <= end else text[last.end() :]
+        return last.start(), _said(inner)
+    if opened is None:
+        return -1, None
+    return begin, text[begin:end].strip() if opened + 1 < len(tags) else None
 
 
 def final_answer(text: str, many: bool = False) -> str | None:
@@ -99,12 +142,13 @@ def final_answer(text: str, many: bool = False) -> str | None:
 
     The last complete \\boxed{...}, \\fbox{...} or `\\boxed 5` counts, that after </think> before one inside; when the
     last box is not closed there is no answer. many: the gold is a list, so boxes of the same line joined by commas,
-    `and`, `or` are one list. Without a box only a sentence counts: `Final Answer: 73`, `the answer is 73`, `#### 73`.
+    `and`, `or` are one list. Without a box only a statement counts, the last: `Final Answer: 73`, `the answer is 73`,
+    `#### 73`, `<answer>73</answer>`; maths may stand on the lines below it.
     """
     tail = text[text.rfind("</think>") + len("</think>") :] if "</think>" in text else text
-    part = tail if BOX.search(tail) or STATED.search(tail[-FARTHEST:]) else text
+    part = tail if BOX.search(tail) or _statement(tail)[0] >= 0 else text
     if not BOX.search(part):
-        return _stated(part)
+        return _statement(part)[1]
     found = boxes(part)
     if not found:
         return None

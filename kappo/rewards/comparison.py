@@ -94,7 +94,8 @@ def _composite(gold: Shape, found: Shape, oracle: Oracle) -> bool:
             parts = Shape("ratio", one.text, (hours, minutes))
             return _composite(parts, other, oracle) if one is gold else _composite(other, parts, oracle)
         if one.kind == "base" and other.kind in ("number", "formula"):
-            return one.marks[0] == other.text.lstrip("0")
+            kept = one is gold or one.marks[1] == "10" or "base" not in one.text
+            return kept and one.marks[0] == other.text.lstrip("0")
         if one.kind == "ratio" and other.kind == "number" and len(one.items) == 2:
             return _proportional(one.items, other)
         if one.kind == "record" and other.kind in ("tuple", "list"):

@@ -31,6 +31,7 @@ SAME = [
         (r"(?<!\\)\\!", ""),
         (r"(?<!\\)\\[,;:> ]|~|\\(?:quad|qquad|thinspace|hspace\*?\{[^{}]*\}|enspace)(?![A-Za-z])", " "),
         (r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|small|large|Large|normalsize)(?![A-Za-z])", ""),
+        (r"^\\overline\s*\{\s*([A-Z])\s*((?!\1)[A-Z])\s*\}$", r"\1\2"),
         (r"\\(?:phantom|label|tag)\{[^{}]*\}", ""),
         (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
         (r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}", r"\\frac{\1}{\2}"),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from kappo.rewards.expressions import Node
+from kappo.rewards.units import counted, split_unit
+
 LARGEST_EXPONENT = 4_000
 """Powers of ten beyond this are not written out."""
+LONGEST_EXACT = 40_000
+"""Bits of the longest rational that is computed exactly."""
 ALMOST_EXACT_DIGITS = 10
 """A decimal with at least so many significant digits stands for the exact value that it agrees with."""
 FLOAT_DIGITS = 15
@@ -26,35 +32,12 @@ FRACTION = re.compile(
     rf"\\frac\{{([-+]?{DECIMAL})\}}\{{([-+]?{DECIMAL})\}}|([-+]?{DECIMAL})/([-+]?{DECIMAL})|\(([-+]?{DECIMAL})\)/\(([-+]?{DECIMAL})\)"
 )
 MIXED = re.compile(r"([0-9]+)(?:\\frac\{([0-9]+)\}\{([0-9]+)\}| ([0-9]+)/([0-9]+))")
-UNIT_POWER = r"(?:\^(?:\{?-?[0-9]\}?|\\text\{[a-z]+\}|\{\\text\{[a-z]+\}\}))?"
-UNIT_PART = rf"(?:\\text\{{[^{{}}]*\}}|°[CF]?|''?|[A-Za-z]{{2,}}+\.?){UNIT_POWER}"
-UNIT = re.compile(rf"(?<=[0-9A-Za-z}}.)°%!])\s*({UNIT_PART}(?:[/ ]?{UNIT_PART})*)$")
 MONEY = re.compile(r"([-+]?)(?:\$|USD ?|\\pounds|£|€|\\euro)(?=[-+]?[0-9.\\])")
 
-NAMES = {
-    "°": "degree degrees deg", "%": "percent percentage pct", "$": "dollar dollars usd", "¢": "cent cents",
-    "cm": "cm centimeter centimeters centimetre centimetres", "mm": "mm millimeter millimeters",
-    "m": "m meter meters metre metres", "km": "km kilometer kilometers kilometre kilometres",
-    "in": "in inch inches", "ft": "ft foot feet", "yd": "yd yds yard yards", "mi": "mi mile miles",
-    "s": "s sec secs second seconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours",
-    "d": "day days", "week": "week weeks", "month": "month months", "year": "yr yrs year years",
-    "g": "g gram grams", "kg": "kg kilogram kilograms", "lb": "lb lbs pound pounds", "oz": "oz ounce ounces",
-    "L": "l liter liters litre litres", "mL": "ml milliliter milliliters", "mph": "mph", "Hz": "hz hertz",
-    "N": "newton newtons", "J": "joule joules", "W": "watt watts", "rad": "rad radian radians", "unit": "unit units",
-    "gal": "gal gallon gallons", "th": "th st nd rd",
-}  # fmt: skip
-UNITS = {name: unit for unit, names in NAMES.items() for name in names.split()}
-COUNTING = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-NOT_UNITS = """
-and or not no nor is are was be but if else maybe either neither wrong correct true false answer the that this should
-return gold i my none any all only then to more less least most probably perhaps possibly possible likely guess sure
-unsure uncertain think approximately approx about around roughly nearly almost exceed over under above below between
-versus vs through unless when otherwise instead except without would could might may can must anything everything
-something whatever fewer higher lower larger smaller greater other another both number zero one two three four five
-six seven eight nine ten plus minus times alpha beta gamma delta theta lambda sigma omega infinity pi sqrt sin cos tan
-log ln exp cot sec csc e x y z
-"""
-NOT_A_UNIT = set(NOT_UNITS.split())
+CHOSEN = re.compile(r"\\(gcd|max|min)(?:\(([^()]*)\)|\\\{([^{}]*)\\\}|\{([^{}]*)\})")
+BASED = re.compile(r"([0-9A-Z]+)(?:_([0-9]{1,2}|[a-z]+)|(?:in)?base([0-9]{1,2}|[a-z]+))")
+NUMERALS = "two three four five six seven eight nine ten eleven twelve"
+BASES = {name: base for base, name in enumerate(NUMERALS.split(), 2)}
 
 
 @dataclass(frozen=True)
@@ -107,58 +90,42 @@ def _unsigned(text: str) -> Quantity | None:
         whole, fixed, period = (part for part in found.groups() if part is not None)
         start = Fraction(_whole(whole + fixed), 10 ** len(fixed))
         return Quantity(start + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed)))
-    return None
+    return _selected(text)
 
 
-def unit_name(text: str) -> str:
-    """One name for a unit's spellings; plural s and case do not count. "" for no unit."""
-    words = text.replace(r"\text", " ").replace("{", " ").replace("}", " ").replace("''", "in").replace("'", "ft")
-    words = re.sub(r"\s*\^\s*", "^", words.replace("/", " / ").replace(" per ", " / "))
-    power, names = "", []
-    for word in words.split():
-        name, _, exponent = word.strip(".,").partition("^")
-        plain = name.lower()
-        if plain in ("square", "sq", "cubic", "cu"):
-            power = "^2" if plain.startswith("sq") else "^3"
-            continue
-        known = UNITS.get(name) or UNITS.get(plain) or (plain[:-1] if plain.endswith("s") else plain)
-        if exponent.strip("{}").startswith("-"):
-            names.append("/")
-            exponent = exponent.strip("{}")[1:].removeprefix("1")
-        names.append(known + (f"^{exponent}" if exponent else power))
-        power = ""
-    return " ".join(names)
+def _selected(text: str) -> Quantity | None:
+    """\\gcd, \\max, \\min of written numbers; \\gcd of whole ones only."""
+    found = CHOSEN.fullmatch(text)
+    read_all = [read(part.strip()) for part in (found[2] or found[3] or found[4] or "").split(",")] if found else []
+    values = [part.value for part in read_all if part and not part.unit and not part.percent]
+    if not found or len(values) < len(read_all):
+        return None
+    if found[1] != "gcd":
+        return Quantity(max(values) if found[1] == "max" else min(values))
+    whole = all(value.denominator == 1 for value in values)
+    return Quantity(Fraction(math.gcd(*(value.numerator for value in values)))) if whole else None
 
 
-def split_unit(text: str) -> tuple[str, str]:
-    """(what stands before the unit, the unit's name); an explicit \\text or a known unit counts, others are no unit."""
-    found = UNIT.search(text)
+def based(text: str) -> tuple[str, str] | None:
+    """(numeral, base) of a canonical numeral with its base behind it; None for what is none."""
+    found = BASED.fullmatch(re.sub(r"\\text|\\overline|[{}() ]", "", text))
     if not found:
-        return text, ""
-    unit = found[1]
-    bare = re.sub(r"\\text\{[^{}]*\}|\^\{?[^{}]*\}?", " ", unit)
-    apart = text[: found.start(1)].endswith(" ")
-    if any(
-        word.strip(".").lower() not in UNITS and word not in "°°C°F/''" and not (apart and len(word) > 3)
-        for word in bare.split()
-    ):
-        return text, ""
-    words = re.findall(r"[a-z]+", unit.replace(r"\text", " ").lower())
-    digits = re.search(r"[0-9=<>]", re.sub(r"\^\{?-?[0-9]\}?", "", unit))
-    if digits or (not words and unit[0] not in "°'") or len(words) > 5 or NOT_A_UNIT & set(words):
-        return text, ""
-    return text[: found.start()].strip(), unit_name(unit)
+        return None
+    written = found[2] or found[3]
+    base = int(written) if written.isdigit() else BASES.get(written, 0)
+    if not 2 <= base <= 36 or not (any(c.isdigit() for c in found[1]) or (base > 10 and len(found[1]) > 1)):
+        return None
+    return (found[1].lstrip("0"), str(base)) if all(int(c, 36) < base for c in found[1]) else None
 
 
 def read(text: str) -> Quantity | None:
     """A canonical answer as a rational; None where it is not one."""
-    if not re.match(r"[-+$(]?[-+$£€({]?(?:[0-9.]|\\frac|\\pounds|USD)", text):
+    if not re.match(r"[-+$(]?[-+$£€({]?(?:[0-9.]|\\frac|\\pounds|USD|\\gcd|\\max|\\min)", text):
         return None
     money = MONEY.match(text)
     head, unit = split_unit(text[: money.start()] + money[1] + text[money.end() :] if money else text)
     unit = "$" if money and unit in ("", "$") else unit
-    scale = next((COUNTING[word] for word in unit.split() if word in COUNTING), 0)
-    unit = " ".join(word for word in unit.split() if word not in COUNTING)
+    scale, unit = counted(unit)
     percent = head.endswith("%") or unit == "%"
     head = head[:-1].strip() if head.endswith("%") else head
     sign, body = (-1, head[1:]) if head.startswith("-") else (1, head.removeprefix("+"))
@@ -220,3 +187,33 @@ def equal(gold: Quantity, found: Quantity) -> bool:
     if found.percent and not gold.percent:
         factors.append(Fraction(1, 100))
     return any(_same(gold, found, factor) for factor in factors)
+
+
+def _small(exponent: Fraction, base: Fraction) -> bool:
+    bits = max(base.numerator.bit_length(), base.denominator.bit_length())
+    return exponent.denominator == 1 and abs(exponent) * bits <= LONGEST_EXACT
+
+
+def rational(tree: Node) -> Fraction | None:
+    """The exact value of a tree of whole numbers, decimals, + - * / and whole powers; None for others and huge ones."""
+    kind, *parts = tree
+    if kind == "num":
+        return Fraction(parts[0]) if len(parts[0]) < LONGEST_EXACT // 4 else None
+    if kind not in ("add", "mul", "neg", "div", "pow"):
+        return None
+    values = []
+    for part in parts:
+        value = rational(part)
+        if value is None or max(value.numerator.bit_length(), value.denominator.bit_length()) > LONGEST_EXACT:
+            return None
+        values.append(value)
+    if kind == "add":
+        return sum(values, Fraction(0))
+    if kind == "mul":
+        return math.prod(values, start=Fraction(1))
+    if kind == "neg":
+        return -values[0]
+    if kind == "div":
+        return values[0] / values[1] if values[1] else None
+    whole = _small(values[1], values[0]) and (values[0] or values[1] > 0)
+    return values[0] ** values[1].numerator if whole else None

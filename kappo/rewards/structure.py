@@ -11,6 +11,7 @@ from kappo.rewards import numerals
 from kappo.rewards.expressions import FUNCTIONS
 from kappo.rewards.notation import split, wrapped
 from kappo.rewards.numerals import Quantity
+from kappo.rewards.units import counted, split_unit
 
 MOST_ITEMS = 200
 DEEPEST = 20
@@ -25,9 +26,6 @@ ASSIGNED = re.compile(
     rf"|\([A-Za-z](?:, ?[A-Za-z])*\)|m?\\angle ?[A-Z]+|{LETTER}(?:[+:]{LETTER})+"
     rf"|\\(?:sin|cos|tan|cot|sec|csc) ?(?:{LETTER}|\({LETTER}\)|\\angle ?[A-Z]+)"
 )
-BASED = re.compile(r"([0-9A-Z]+)(?:_([0-9]{1,2}|[a-z]+)|(?:in)?base([0-9]{1,2}|[a-z]+))")
-NUMERALS = "two three four five six seven eight nine ten eleven twelve"
-BASES = {name: base for base, name in enumerate(NUMERALS.split(), 2)}
 TIME = re.compile(r"([0-9]{1,2}):([0-5][0-9])(?: ?(?:\\text\{)? ?([AaPp])\.? ?[Mm]\.?\}?)?")
 HOUR = re.compile(r"([0-9]{1,2}) ?(?:\\text\{)? ?([AaPp])\.? ?[Mm]\.?\}?")
 TRIG = re.compile("|".join(name for name in FUNCTIONS if name.startswith(("sin", "cos", "tan", "cot", "sec", "csc"))))
@@ -72,8 +70,9 @@ def read(text: str, depth: int = 0) -> Shape:
             return shape
     if TRIG.search(text):
         return Shape("formula", text)
-    text, unit = numerals.split_unit(text)
-    return Shape("formula", text.replace("°", ""), unit=unit)
+    text, unit = split_unit(text)
+    scale, unit = counted(unit)
+    return Shape("formula", f"({text})10^{{{scale}}}" if scale else text.replace("°", ""), unit=unit)
 
 
 def _choice(text: str, depth: int) -> Shape | None:
@@ -217,11 +216,8 @@ def _matrix(text: str, depth: int) -> Shape | None:
     if before:
         factor = "-1" if before == "-" else re.sub(r"\\(?:cdot|times) ?$", "", before)
         cells = [[f"({factor})({cell})" for cell in row] for row in cells]
-    return Shape("matrix", text, tuple(_row(row, depth) for row in cells))
-
-
-def _row(cells: list[str], depth: int) -> Shape:
-    return Shape("row", "&".join(cells), tuple(read(cell, depth + 1) for cell in cells))
+    lines = (Shape("row", "&".join(row), tuple(read(cell, depth + 1) for cell in row)) for row in cells)
+    return Shape("matrix", text, tuple(lines))
 
 
 def _ratio(text: str, depth: int) -> Shape | None:
@@ -230,15 +226,7 @@ def _ratio(text: str, depth: int) -> Shape | None:
 
 
 def _based(text: str, depth: int) -> Shape | None:
-    found = BASED.fullmatch(re.sub(r"\\text|\\overline|[{}() ]", "", text))
-    if not found:
-        return None
-    written = found[2] or found[3]
-    base = int(written) if written.isdigit() else BASES.get(written, 0)
-    if not 2 <= base <= 36 or not (any(c.isdigit() for c in found[1]) or (base > 10 and len(found[1]) > 1)):
-        return None
-    numeral = all(int(c, 36) < base for c in found[1])
-    return Shape("base", text, marks=(found[1].lstrip("0"), str(base))) if numeral else None
+    return Shape("base", text, marks=marks) if (marks := numerals.based(text)) else None
 
 
 def _both_signs(text: str, depth: int) -> Shape | None:

@@ -7,13 +7,15 @@ import math
 import os
 import re
 import sys
+from fractions import Fraction
 from typing import Any
 
 from kappo.rewards.comparison import Undecided, equal
-from kappo.rewards.expressions import TooDeep, Unreadable, parse
+from kappo.rewards.expressions import TooDeep, Unreadable, parse, symbols
 from kappo.rewards.notation import canonical, words
+from kappo.rewards.numerals import ALMOST_EXACT_DIGITS, Quantity, agree
 from kappo.rewards.structure import Shape, read
-from kappo.rewards.values import is_decimal_of, ratio, same_formula
+from kappo.rewards.values import DIGITS, TooLarge, evaluate, ratio, same_formula
 
 LARGEST_MEMORY = 2 * 1024**3
 
@@ -23,13 +25,32 @@ class Values:
 
     def same(self, gold: Shape, found: Shape) -> bool:
         for shown, other in ((found, gold), (gold, found)):
-            if shown.quantity and shown.quantity.digits and is_decimal_of(shown.quantity, other.text):
+            if shown.quantity and shown.quantity.digits and _is_decimal_of(shown.quantity, other.text):
                 return True
         return same_formula(_formula(gold), _formula(found))
 
     def factor_sign(self, gold: Shape, found: Shape) -> int:
         factor = ratio(*(parse("(" + ")-(".join(map(_formula, shape.items)) + ")") for shape in (gold, found)))
         return 0 if factor is None else 1 if complex(factor).real > 0 else -1
+
+
+def _is_decimal_of(shown: Quantity, formula: str) -> bool:
+    """Is a long decimal the value of a formula without letters, in all its digits?"""
+    import mpmath as mp
+
+    tree = parse(formula)
+    if shown.digits < ALMOST_EXACT_DIGITS or symbols(tree):
+        return False
+    with mp.workdps(DIGITS + shown.digits):
+        try:
+            value = evaluate(tree, 0)
+        except (TooLarge, ZeroDivisionError, ValueError):
+            return False
+        if mp.im(value) != 0 or not mp.isfinite(value) or abs(mp.mag(value)) > 10_000:
+            return False
+        sign, mantissa, exponent, _ = mp.re(value)._mpf_
+        exact = Fraction(int(mantissa)) * Fraction(2) ** exponent * (-1 if sign else 1)
+    return agree(shown, exact, terminates=False)
 
 
 def _formula(shape: Shape) -> str:

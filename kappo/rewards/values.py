@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
-from kappo.rewards.expressions import Node, Unreadable, parse, symbols
-from kappo.rewards.numerals import ALMOST_EXACT_DIGITS, Quantity, agree
+from kappo.rewards.expressions import Node, parse, symbols
+from kappo.rewards.numerals import rational
 
 DIGITS = 60
 CLOSE = 40
 """Digits that must agree where DIGITS are carried."""
 MORE = 400
+GROWTH = 100
+"""Bits by which more digits make a value at a pole larger."""
 POINTS = (1, 1, 1, -1, -1, 0, 0, 0)
 """Signs of the letters at the points, 0 for mixed: a positive point must agree, others where both sides are real."""
-LONGEST_EXACT = 12_000
-"""Bits of the longest rational that is computed exactly."""
+FOLLOWED = 10_000
+"""Decimal digits of the largest or the smallest value that a comparison carries digits for."""
 HIGHEST_TOWER = 300
 """Digits of the largest exponent that is followed."""
 
@@ -39,6 +40,23 @@ def letter(name: str, point: int) -> Any:
 
 def evaluate(tree: Node, point: int) -> Any:
     """Value of a tree at a point, an mpf or mpc. Raises TooLarge, and what mpmath raises where it is undefined."""
+    return _measured(tree, point, [])
+
+
+def _measured(tree: Node, point: int, sizes: list[float]) -> Any:
+    """The value; sizes gets the binary exponents of all values in the tree, -inf for zero."""
+    import mpmath as mp
+
+    values = [_measured(part, point, sizes) for part in tree[1:] if isinstance(part, tuple)]
+    value = _value(tree, values, point)
+    sizes.append(_magnitude(value))
+    if tree[0] in ("tanh", "coth"):  # how near to one they are
+        sizes.append(_magnitude(_power(mp.e, 2 * values[0])))
+    return value
+
+
+def _value(tree: Node, values: list[Any], point: int) -> Any:
+    """The value of a tree whose parts have these values."""
     import mpmath as mp
 
     kind, *parts = tree
@@ -49,10 +67,9 @@ def evaluate(tree: Node, point: int) -> Any:
     if kind == "sym":
         return letter(parts[0], point)
     if kind == "pow" and (degree := _odd_root(parts[1])):
-        return _power(_root(evaluate(parts[0], point), degree[1]), degree[0])
+        return _power(_root(values[0], degree[1]), degree[0])
     if kind == "apply":
-        return _generic(parts[0], [evaluate(part, point) for part in parts[1:]])
-    values = [evaluate(part, point) for part in parts]
+        return _generic(parts[0], values)
     if kind == "add":
         return mp.fsum(values)
     if kind == "mul":
@@ -96,10 +113,15 @@ def _operations() -> dict[str, Callable[..., Any]]:
 
 def _size(value: Any) -> int:
     """Binary exponent, 0 for zero and for infinities."""
+    return int(size) if math.isfinite(size := _magnitude(value)) else 0
+
+
+def _magnitude(value: Any) -> float:
+    """Binary exponent, -inf for zero; where it is itself huge, some huge number."""
     import mpmath as mp
 
     size = mp.mag(value)
-    return int(size) if mp.isfinite(size) else 0
+    return float(max(min(size, 10**15), -(10**15))) if isinstance(size, int) else float(size)
 
 
 def _wave(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -144,58 +166,50 @@ def _near(a: Any, b: Any, digits: int) -> bool:
     return bool(abs(a - b) <= max(abs(a), abs(b)) * mp.mpf(10) ** -digits)
 
 
-def _small(exponent: Fraction, base: Fraction) -> bool:
-    bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-    return exponent.denominator == 1 and abs(exponent) * bits <= LONGEST_EXACT
+def _both(trees: tuple[Node, Node], point: int, digits: int) -> tuple[Any, Any, list[float]]:
+    """The values of two trees, and the sizes of all values in them."""
+    import mpmath as mp
+
+    sizes: list[float] = []
+    with mp.workdps(digits):
+        return _measured(trees[0], point, sizes), _measured(trees[1], point, sizes), sizes
 
 
-def rational(tree: Node) -> Fraction | None:
-    """The exact value of a tree of whole numbers, decimals, + - * / and whole powers; None for others and huge ones."""
-    kind, *parts = tree
-    if kind == "num":
-        return Fraction(parts[0]) if len(parts[0]) < LONGEST_EXACT // 4 else None
-    if kind not in ("add", "mul", "neg", "div", "pow"):
-        return None
-    values = []
-    for part in parts:
-        value = rational(part)
-        if value is None or max(value.numerator.bit_length(), value.denominator.bit_length()) > LONGEST_EXACT:
-            return None
-        values.append(value)
-    if kind == "add":
-        return sum(values, Fraction(0))
-    if kind == "mul":
-        return math.prod(values, start=Fraction(1))
-    if kind == "neg":
-        return -values[0]
-    if kind == "div":
-        return values[0] / values[1] if values[1] else None
-    whole = _small(values[1], values[0]) and (values[0] or values[1] > 0)
-    return values[0] ** values[1].numerator if whole else None
+def _digits(sizes: list[float]) -> int:
+    """Digits to carry so that the smallest of these values counts beside the largest, 0 where DIGITS do.
+
+    Raises TooLarge where they are too many.
+    """
+    reach = int(max(abs(size) if math.isfinite(size) else 0 for size in sizes) * 0.30103)
+    if reach > FOLLOWED:
+        raise TooLarge
+    return 0 if 2 * reach < CLOSE - 5 else MORE + 2 * reach
+
+
+def _exact(trees: tuple[Node, Node], point: int, digits: int, rough: list[float]) -> tuple[Any, Any]:
+    """The values to these digits. Raises ValueError where one grows with the digits: there is a pole."""
+    a, b, sizes = _both(trees, point, digits)
+    if any(math.isfinite(size) and grown > max(size, 0) + GROWTH for size, grown in zip(rough, sizes, strict=True)):
+        raise ValueError("pole")
+    return a, b
 
 
 def _same_at(trees: tuple[Node, Node], point: int) -> bool | None:
     """Equal at a point; None where a side is undefined there, or not real at a negative point."""
     import mpmath as mp
 
-    def both(digits: int) -> tuple[Any, Any]:
-        with mp.workdps(digits):
-            return evaluate(trees[0], point), evaluate(trees[1], point)
-
     try:
-        a, b = both(DIGITS)
+        a, b, sizes = _both(trees, point, DIGITS)
         if mp.isnan(a) or mp.isnan(b) or (POINTS[point] < 1 and any(abs(mp.im(v)) > 1e-30 * abs(v) for v in (a, b))):
             return None
-        size = max(_size(a), _size(b), 0) * 0.30103
         near = _near(a, b, CLOSE)
-        if near:
-            size = max(size, *(_hidden(tree, point) for tree in trees))
-        if near and size < CLOSE - 5:
-            return True
         if not near and not _near(a, b, 8) and max(abs(a), abs(b)) > mp.mpf(10) ** (10 - DIGITS):
             return False
-        digits = MORE + int(min(size, 5_000))
-        exact = both(digits)
+        digits = _digits(sizes)
+        if near and not digits:
+            return True
+        digits = digits or MORE
+        exact = _exact(trees, point, digits, sizes)
         with mp.workdps(digits):
             if _near(*exact, digits - MORE // 2):
                 return True
@@ -204,18 +218,6 @@ def _same_at(trees: tuple[Node, Node], point: int) -> bool | None:
             return all(abs(v) < least and _shrinks(v, w) for v, w in zip(exact, (a, b), strict=True))
     except (ZeroDivisionError, ValueError):
         return None
-
-
-def _hidden(tree: Node, point: int) -> int:
-    """Decimal digits between the largest and the smallest term of the sums in a tree."""
-    import mpmath as mp
-
-    parts = [part for part in tree[1:] if isinstance(part, tuple)]
-    here = 0
-    if tree[0] == "add":
-        sizes = [int(size) for part in parts if mp.isfinite(size := mp.mag(evaluate(part, point)))]
-        here = int((max(sizes) - min(sizes)) * 0.30103) if sizes else 0
-    return max([here, *(_hidden(part, point) for part in parts)])
 
 
 def _shrinks(exact: Any, rough: Any) -> bool:
@@ -227,7 +229,8 @@ def _shrinks(exact: Any, rough: Any) -> bool:
 def same_formula(gold: str, found: str) -> bool:
     """Are two canonical formulas equal wherever their letters are positive, and where both are real elsewhere?
 
-    Raises Unreadable for what is no formula, or is undefined at every positive point.
+    Formulas that are undefined at every point, or too large to carry digits for, are equal only where their trees are.
+    Raises Unreadable for what is no formula.
     """
     trees = parse(gold), parse(found)
     same = _same_trees(trees)
@@ -251,6 +254,8 @@ def _beyond(tree: Node) -> bool:
 def _same_trees(trees: tuple[Node, Node]) -> bool:
     if any(_beyond(tree[1] if tree[0] == "neg" else tree) for tree in trees):
         return False
+    if trees[0] == trees[1]:
+        return True
     exact = rational(trees[0]), rational(trees[1])
     if exact[0] is not None and exact[1] is not None:
         return exact[0] == exact[1]
@@ -264,47 +269,31 @@ def _same_trees(trees: tuple[Node, Node]) -> bool:
                 return False
     except TooLarge:
         return False
-    if True not in verdicts:
-        raise Unreadable("undefined")
-    return True
-
-
-def is_decimal_of(shown: Quantity, formula: str) -> bool:
-    """Is a long decimal the value of a formula without letters, in all its digits?"""
-    import mpmath as mp
-
-    tree = parse(formula)
-    if shown.digits < ALMOST_EXACT_DIGITS or symbols(tree):
-        return False
-    with mp.workdps(DIGITS + shown.digits):
-        try:
-            value = evaluate(tree, 0)
-        except (TooLarge, ZeroDivisionError, ValueError):
-            return False
-        if mp.im(value) != 0 or not mp.isfinite(value) or abs(_size(value)) > 10_000:
-            return False
-        sign, mantissa, exponent, _ = mp.re(value)._mpf_
-        exact = Fraction(int(mantissa)) * Fraction(2) ** exponent * (-1 if sign else 1)
-    return agree(shown, exact, terminates=False)
+    return True in verdicts
 
 
 def ratio(gold: Node, found: Node) -> Any:
     """The constant factor between two formulas; None where there is none, or it is zero."""
     import mpmath as mp
 
-    factor = None
-    with mp.workdps(DIGITS):
-        for point in range(len(POINTS)):
-            try:
-                a, b = evaluate(gold, point), evaluate(found, point)
+    factor, known = None, MORE + 2 * FOLLOWED
+    for point in range(len(POINTS)):
+        try:
+            a, b, sizes = _both((gold, found), point, DIGITS)
+            digits = _digits(sizes)
+            if digits:
+                a, b = _exact((gold, found), point, digits, sizes)
+            with mp.workdps(digits or DIGITS):
                 here = a / b
-            except (ZeroDivisionError, ValueError):
-                continue
-            except TooLarge:
+        except (ZeroDivisionError, ValueError):
+            continue
+        except TooLarge:
+            return None
+        if not mp.isfinite(here) or here == 0 or (POINTS[point] < 1 and abs(mp.im(here)) > 1e-30):
+            continue
+        with mp.workdps(digits or DIGITS):
+            known = min(known, max(digits - MORE // 2, CLOSE // 2))
+            if max(_size(a), _size(b)) < -100 or (factor is not None and not _near(factor, here, known)):
                 return None
-            if not mp.isfinite(here) or here == 0 or (POINTS[point] < 1 and abs(mp.im(here)) > 1e-30):
-                continue
-            if max(_size(a), _size(b)) < -100 or (factor is not None and not _near(factor, here, CLOSE // 2)):
-                return None
-            factor = here
+        factor = here
     return factor

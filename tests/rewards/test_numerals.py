@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kappo.rewards.notation import canonical
-from kappo.rewards.numerals import Quantity, agree, equal, read, split_unit, unit_name
+from kappo.rewards.numerals import Quantity, agree, equal, read
+from kappo.rewards.units import split_unit, unit_name
 
 
 def number(latex):

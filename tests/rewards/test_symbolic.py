@@ -8,9 +8,10 @@ import pytest
 from kappo.rewards.comparison import NoFormulas, Undecided, equal
 from kappo.rewards.expressions import TooDeep, Unreadable, parse, symbols
 from kappo.rewards.notation import canonical
+from kappo.rewards.numerals import rational
 from kappo.rewards.structure import read
 from kappo.rewards.symbolic import decide
-from kappo.rewards.values import rational, same_formula
+from kappo.rewards.values import same_formula
 
 VARIANTS = [
     json.loads(line) for line in (Path(__file__).parents[1] / "golden" / "math_variants.jsonl").read_text().splitlines()
