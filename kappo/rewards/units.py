@@ -55,7 +55,7 @@ def unit_name(text: str) -> str:
     words = text.replace(r"\text", " ").replace("{", " ").replace("}", " ").replace("''", "in").replace("'", "ft")
     words = words.replace("per cent", "percent").replace("/", " / ").replace(" per ", " / ")
     words = re.sub(r"\s*\^\s*", "^", words)
-    power, names = "", []
+    power, names = "", list[str]()
     for word in words.split():
         name, _, exponent = word.strip(".,").partition("^")
         plain = name.lower()
