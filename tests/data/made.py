@@ -7,12 +7,13 @@ import gzip
 import json
 import pickle
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kappo import compose
 from kappo.records import Grade, Problem
+from kappo.rewards.sandbox import Sandbox
 
 STUB = f"{__name__}.Stub"
 SUBJECTS = ("Algebra", "Counting & Probability", "Geometry", "Intermediate Algebra", "Number Theory", "Prealgebra")
@@ -29,9 +30,12 @@ CONFIGS = [
 
 @dataclass(frozen=True)
 class Stub:
-    """A grader's place holder: these tests are about data."""
+    """A grader's place holder, with the settings of both: these tests are about data."""
 
     score: str = "pass_rate"
+    workers: int = 1
+    seconds: float = 1.0
+    sandbox: Sandbox = field(default_factory=Sandbox)
 
     def grade(self, problem: Problem, text: str) -> Grade:
         return Grade(0.0, "wrong")
