@@ -15,7 +15,10 @@ def brute_share(test, train, n):
     test, train = words(test), [words(t) for t in train]
     n = min(n, len(test))
     found = {tuple(test[i : i + n]) for i in range(len(test) - n + 1)}
-    stands = lambda run, other: any(tuple(other[i : i + n]) == run for i in range(len(other)))  # noqa: E731
+
+    def stands(run, other):
+        return any(tuple(other[i : i + n]) == run for i in range(len(other)))
+
     return sum(any(stands(run, other) for other in train) for run in found) / len(found)
 
 
