@@ -6,11 +6,18 @@ from collections.abc import Callable
 
 from kappo.commands.calibrate import calibrate
 from kappo.commands.contamination import contamination
-from kappo.commands.grade import grade
 from kappo.commands.output import figures, tables
 from kappo.commands.runs import compare, evaluate, select
 from kappo.commands.show import show
 from kappo.commands.theory import theory
+
+
+def _grade(arguments: list[str]) -> None:
+    """Imports the graders only when they are asked for: they would add a sixth of a second to every command."""
+    from kappo.commands.grade import grade
+
+    grade(arguments)
+
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "calibrate": calibrate,
@@ -21,6 +28,6 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "figures": figures,
     "theory": theory,
     "show": show,
-    "grade": grade,
+    "grade": _grade,
     "contamination": contamination,
 }
